@@ -32,7 +32,7 @@ LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells
 """Ways to score mean maps."""
 CALIBRATION_GROUPS, LEARNED_GROUPS = 10_000, 2_000
 _MOST_BITS = 44
-_EXPLAINED_ROWS = 1 << 15
+_EXPLAINED_ROWS = 1 << 13
 
 
 class GroupExplanation(NamedTuple):

@@ -19,19 +19,16 @@ import pyarrow.compute as pc
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, spans
-from isobag.engines import Frames, Partitions, partitions_of
-from isobag.models.counted import Counter, GroupCounts, merge_group_counts
+from isobag.engines import Frames, Partitions, merged
+from isobag.models.counted import Counter, GroupCounts, Piece, join_pieces, merge_group_counts
 from isobag.models.thresholds import ScoreCounts, add_counts, count_scores
 from isobag.tables.clusters import (
-    Piece,
     Reader,
     as_arrow,
     check_rows,
     hash_of,
     is_among,
-    join_pieces,
     learn_groups,
-    merge_if_any,
 )
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
@@ -116,11 +113,11 @@ class RowScorer(Scorer):
     def score(self, partitions: Partitions) -> Partitions:
         """What is to be counted."""
         schema = schema_of(["p_value" if self.is_new else "score"])
-        return _opened(partitions.map(replace(self, schema=schema), schema, keeps=False))
+        return partitions.map(replace(self, schema=schema), schema, keeps=False)
 
     def finish(self, partitions: Partitions, scored: Partitions, ranks: Ranks) -> Any:
         """Rows are scored again, as their columns are to stand beside the results."""
-        return partitions.map(replace(self, ranks=ranks), self.schema)
+        return partitions.map(replace(self, ranks=ranks), self.schema).frame
 
     def _score(self, table: Table) -> pa.Table:
         judged, places = self.judge(table.rows), places_among(table.takes_part)
@@ -167,12 +164,22 @@ class GroupScorer(Scorer):
         counters = self.detector.model_.counters(self.detector.compute)
         buckets = partitions.exchange(partial(pack_pieces, self.reader, counters), _PARCELS)
         schema = pa.schema([one for one in self.schema if one.name not in ("rank", "rank_share", "reasons")])
-        return _opened(buckets.map(replace(self, schema=schema), schema, keeps=False))
+        return buckets.map(replace(self, schema=schema), schema, keeps=False)
 
     def finish(self, partitions: Partitions, scored: Partitions, ranks: Ranks) -> Any:
         """Ranks beside what was scored, and the reasons of the oddest."""
-        reasons = self._reasons(partitions, scored) if "reasons" in self.schema.names else {}
-        return scored.map(partial(rank_groups, self.schema, self.types, ranks, reasons), self.schema, keeps=False)
+        schema, types = self.schema, self.types
+        reasons = self._reasons(partitions, scored) if "reasons" in schema.names else {}
+
+        def complete(number: int, frames: Frames) -> Iterator[pa.Table]:
+            for table in map(as_arrow, frames):
+                columns = dict(zip(table.column_names, table.columns, strict=True))
+                p_values = columns["p_value"].to_numpy() if "p_value" in columns else None
+                columns |= ranks.columns(columns["score"].to_numpy(), p_values)
+                labels = labels_of(table, types) if reasons else ()
+                yield table_of(columns | {"reasons": [reasons.get(label, "") for label in labels]}, schema)
+
+        return scored.map(complete, schema, keeps=False).frame
 
     def _score(self, parcels: list[bytes]) -> Iterator[pa.Table]:
         counters = self.detector.model_.counters(self.detector.compute)
@@ -187,15 +194,25 @@ class GroupScorer(Scorer):
 
     def _reasons(self, partitions: Partitions, scored: Partitions) -> dict[Any, str]:
         """Reasons for the oddest groups, whose rows come here, as long as these are not too many."""
-        schema = schema_of(["score", "n_points"], self.types)
-        oddest = scored.reduce(partial(find_oddest, schema), lambda a, b: oddest_of([a, b]))
+        schema, encoding = schema_of(["score", "n_points"], self.types), self.reader.encoding
+
+        def find(number: int, frames: Frames) -> pa.Table | None:
+            tables = (as_arrow(frame).select(schema.names).cast(schema) for frame in frames)
+            return merged(oddest_of, map(oddest_of, tables))
+
+        oddest = scored.reduce(find, oddest_of)
+        assert oddest is not None
         n_gathered = np.searchsorted(np.cumsum(oddest["n_points"].to_numpy()), MOST_GATHERED, side="right")
         chosen = set(labels_of(oddest, self.types)[: int(n_gathered)])
         if not chosen:
             return {}
-        gathered = partitions.reduce(partial(gather, self.reader, chosen), dict.__or__)
+
+        def gather(number: int, frames: Frames) -> dict[int, list[Piece]]:
+            return {number: [*self.reader.parts(chosen, number, frames)]}
+
+        gathered = partitions.reduce(gather, dict.__or__) or {}
         piece = join_pieces([piece for number in sorted(gathered) for piece in gathered[number]])
-        encoding, labels, model = self.reader.encoding, piece.groups.labels, self.detector.model_
+        labels, model = piece.groups.labels, self.detector.model_
         groups = Groups(ArrayRows(piece.X, encoding.names), piece.ids, labels)
         explanation = model.explain(groups, self.detector.compute)
         return dict(zip(labels.tolist(), reasons_of_groups(encoding, groups, explanation, model), strict=True))
@@ -229,36 +246,12 @@ def count_groups(parts: list[Piece | GroupCounts], counters: list[Counter]) -> I
         yield rest.part((first <= places) & (places < stop)).counted(counters)
 
 
-def rank_groups(
-    schema: pa.Schema, types: pa.Schema, ranks: Ranks, reasons: dict[Any, str], number: int, frames: Frames
-) -> Iterator[pa.Table]:
-    """Complete the results of the groups of a partition by what is known of all of them."""
-    for table in map(as_arrow, frames):
-        columns = dict(zip(table.column_names, table.columns, strict=True))
-        p_values = columns["p_value"].to_numpy() if "p_value" in columns else None
-        columns |= ranks.columns(columns["score"].to_numpy(), p_values)
-        labels = labels_of(table, types) if reasons else ()
-        yield table_of(columns | {"reasons": [reasons.get(label, "") for label in labels]}, schema)
-
-
-def find_oddest(schema: pa.Schema, number: int, frames: Frames) -> pa.Table:
-    """The oddest groups of a partition."""
-    tables = (as_arrow(frame) for frame in frames)
-    return oddest_of([schema.empty_table(), *(table_of({n: t[n] for n in schema.names}, schema) for t in tables)])
-
-
-def oddest_of(tables: Sequence[pa.Table]) -> pa.Table:
+def oddest_of(*tables: pa.Table) -> pa.Table:
     """The oddest groups of some tables, by score and label."""
     table = pa.concat_tables(tables)
     names = ["score", *(name for name in table.column_names if name not in RESULT_TYPES)]
     scored = table.filter(pc.is_finite(table["score"]))
     return scored.sort_by([(name, "ascending") for name in names])[: MOST_EXPLAINED["group"]]
-
-
-def gather(reader: Reader, chosen: set[Any], number: int, frames: Frames) -> dict[int, list[Piece]]:
-    """The rows of some groups of a partition."""
-    parts = [piece.part(is_among(chosen, piece.groups.labels)) for piece in reader.pieces(number, frames)]
-    return {number: [part for part in parts if len(part.groups.labels)]}
 
 
 def detect_partitions(partitions: Partitions, table: Table, detector: Any, min_size: int) -> Any:
@@ -289,7 +282,7 @@ def score_partitions(
     scorer = _scorer(partitions, detector, reader, summaries, is_new=True)
     if fdr is not None:
         return _ranked(partitions, scorer, "p_value", lambda counts: Ranks(counts, level=counts.level(fdr)))
-    return scorer.score(partitions).frame if options.by else partitions.map(scorer, scorer.schema)
+    return (scorer.score(partitions) if options.by else partitions.map(scorer, scorer.schema)).frame
 
 
 def _ranked(
@@ -298,7 +291,12 @@ def _ranked(
     """All results, once scores or p-values have been counted."""
     scored = scorer.score(partitions)
     scored = scored.persisted() if scorer.reader.options.by else scored
-    counts = scored.reduce(partial(count_column, name), partial(merge_if_any, add_counts))
+
+    def count(number: int, frames: Frames) -> ScoreCounts | None:
+        columns = (as_arrow(frame)[name].drop_null().to_numpy() for frame in frames)
+        return merged(add_counts, (count_scores(own[~np.isnan(own)]) for own in columns if not np.isnan(own).all()))
+
+    counts = scored.reduce(count, add_counts)
     if counts is None:
         raise ValueError("Nothing takes part: values are missing in all rows, or all groups are too small.")
     return scorer.finish(partitions, scored, ranks_of(counts))
@@ -347,19 +345,3 @@ def labels_of(table: pa.Table, types: pa.Schema) -> list[Any]:
     """The label of each group in a table of results."""
     columns = [table[one.name].cast(one.type).to_pylist() for one in types]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-
-
-def count_column(name: str, number: int, frames: Frames) -> ScoreCounts | None:
-    """The scores or p-values of a partition counted by steps; None if it has none."""
-    total = None
-    for table in map(as_arrow, frames):
-        values = table[name].to_numpy()
-        values = values[~np.isnan(values)]
-        total = merge_if_any(add_counts, total, count_scores(values) if len(values) else None)
-    return total
-
-
-def _opened(frame: Any) -> Partitions:
-    opened = partitions_of(frame)
-    assert opened is not None
-    return opened

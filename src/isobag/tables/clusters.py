@@ -4,10 +4,10 @@ Groups may have rows in any number of partitions. A few thousand, drawn by a has
 """
 
 import warnings
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from sklearn.utils import check_random_state
 
-from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.arrays import Bools, Ints
 from isobag.data.params import MIN_SIZE, check_params
-from isobag.data.rows import MOST_LEARNED, ArrayRows, Rows, group_rows, sample_of
+from isobag.data.rows import MOST_LEARNED, ArrayRows, Rows, sample_of
 from isobag.data.spool import Spool
-from isobag.engines import Frames, Partitions
+from isobag.engines import Frames, Partitions, merged
 from isobag.models.calibration import draw_folds
-from isobag.models.counted import Counter, GroupCounts, merge_group_counts
+from isobag.models.counted import GroupCounts, Piece, merge_group_counts
 from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS, draw_level1
 from isobag.models.neighbours import MOST_REFERENCES
 from isobag.tables.choose import check_names, follow_encoding
@@ -141,18 +141,17 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
     names = tuple(name for name in partitions.schema.names if options.may_use(name) or name in options.apart)
     scanned = [name for name in names if options.may_use(name) or name in options.by]
     scans = {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in scanned}
-    facts = partitions.reduce(partial(look_at, names, scans), Facts.merge)
+    facts = _look_at_all(partitions, names, scans)
     numbers = sorted(facts.parts)
-    ends = np.cumsum([facts.parts[number].n_rows for number in numbers], dtype=np.int64)
-    n_rows = int(ends[-1])
+    starts = np.cumsum([0, *(facts.parts[number].n_rows for number in numbers)])
+    n_rows = int(starts[-1])
     if not n_rows:
         raise ValueError("The table has no rows.")
     most = MOST_LEARNED if max_rows == "auto" else n_rows if max_rows is None else int(max_rows)
     rows = np.arange(n_rows) if n_rows <= most else sample_of(n_rows, most, random_state)
-    by_part = np.split(rows, np.searchsorted(rows, ends)[:-1])
-    starts = ends - [facts.parts[number].n_rows for number in numbers]
-    chosen = {number: own - start for number, own, start in zip(numbers, by_part, starts, strict=True)}
-    picked = partitions.reduce(partial(pick_rows, names, chosen), dict.__or__)
+    by_part = np.split(rows, np.searchsorted(rows, starts[1:-1]))
+    chosen = {number: own - start for number, own, start in zip(numbers, by_part, starts, strict=False)}
+    picked = partitions.reduce(partial(pick_rows, names, chosen), dict.__or__) or {}
     changed = [number for number in numbers if picked[number][0] != facts.parts[number]]
     if changed:
         warnings.warn(
@@ -163,6 +162,10 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
     tables = [table for number in numbers for table in picked[number][1]]
     source = FrameSource(nw.from_native(pa.concat_tables(tables, promote_options="permissive")))
     return learn_table(source, options, facts=facts.scans)
+
+
+def _look_at_all(partitions: Partitions, names: tuple[str, ...], scans: Scans) -> Facts:
+    return partitions.reduce(partial(look_at, names, scans), Facts.merge) or Facts(scans, {})
 
 
 def check_options(partitions: Partitions, options: ReadOptions) -> None:
@@ -182,60 +185,9 @@ def check_rows(partitions: Partitions, encoding: Encoding, options: ReadOptions)
     check_options(partitions, options)
     scans = {column.name: scan_of(column.name, options.notation, column) for column in encoding.columns}
     scans |= {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in options.by}
-    facts = partitions.reduce(partial(look_at, tuple(scans), scans), Facts.merge)
-    columns = tuple(follow_encoding(encoding, facts.scans, options))
-    TableSummary((), sum(part.n_rows for part in facts.parts.values()), 0, columns).warn_of_remarks()
+    columns = tuple(follow_encoding(encoding, _look_at_all(partitions, tuple(scans), scans).scans, options))
+    TableSummary((), 0, 0, columns).warn_of_remarks()
     return columns
-
-
-def merge_if_any(merge: Callable[[T, T], T], a: T | None, b: T | None) -> T | None:
-    """What is counted in both, of which some partitions have none."""
-    return merge(a, b) if a is not None and b is not None else a if b is None else b
-
-
-class Piece(NamedTuple):
-    """Some rows, and their groups.
-
-    groups : k groups, not counted; ``first`` rises with partitions and rows.
-    X, ids : (m, d), (m,), rows that take part, and the number of the group of each.
-    """
-
-    groups: GroupCounts
-    X: Floats
-    ids: Ints
-
-    def part(self, chosen: Bools) -> "Piece":
-        """Only some of the groups: (k,)."""
-        places, rows = np.cumsum(chosen) - 1, chosen[self.ids]
-        return Piece(self.groups.part(np.flatnonzero(chosen)), self.X[rows], places[self.ids[rows]])
-
-    def counted(self, counters: Sequence[Counter]) -> GroupCounts:
-        """The groups with counts of their rows."""
-        block = group_rows(self.X, self.ids)
-        return replace(self.groups, counts=tuple(own.counts(block, len(self.groups.labels)) for own in counters))
-
-    @classmethod
-    def of(cls, table: Table, first_row: int) -> "Piece":
-        """The groups of a table; ``first_row``: number of the first row."""
-        codes, labels = number_rows([table.labels[name] for name in table.by])
-        codes = codes.astype(np.int64)
-        inside = codes if table.takes_part is None else codes[table.takes_part]
-        lacking = codes[:0] if table.gaps is None else codes[(table.gaps > 0) & (codes >= 0)]
-        sizes, n_gaps = (np.bincount(own, minlength=len(labels)) for own in (inside, lacking))
-        first = first_rows_of(codes, len(labels)) + first_row
-        return cls(GroupCounts(labels, sizes, n_gaps, first, ()), table.X, inside)
-
-
-def join_pieces(pieces: Sequence[Piece]) -> Piece:
-    """All rows, and groups in order of their first rows."""
-    groups = merge_group_counts([piece.groups for piece in pieces])
-    numbers = {label: number for number, label in enumerate(groups.labels.tolist())}
-    ids = [np.array([numbers[one] for one in own.groups.labels.tolist()], dtype=np.int64)[own.ids] for own in pieces]
-    return Piece(groups, np.concatenate([piece.X for piece in pieces]), np.concatenate(ids))
-
-
-Make = Callable[[Piece], GroupCounts | None]
-"""Chooses groups of a piece, and counts them if need be."""
 
 
 @dataclass(frozen=True)
@@ -258,12 +210,23 @@ class Reader:
     def pieces(self, number: int, frames: Frames) -> Iterator[Piece]:
         """The same by group."""
         rows = self.rows(number)
-        return (Piece.of(table, rows.n_rows + (number << _ROW_BITS)) for table in self.tables(rows, frames))
+        return (piece_of(table, rows.n_rows + (number << _ROW_BITS)) for table in self.tables(rows, frames))
 
-    def collect(self, make: Make, merge: Any, number: int, frames: Frames) -> GroupCounts | None:
-        """Groups that are chosen of the pieces of a partition, merged; None if there are none."""
-        collected: GroupCounts | None = reduce(merge, map(make, self.pieces(number, frames)), None)
-        return collected
+    def parts(self, chosen: set[Any], number: int, frames: Frames) -> Iterator[Piece]:
+        """What these have of some groups."""
+        parts = (piece.part(is_among(chosen, piece.groups.labels)) for piece in self.pieces(number, frames))
+        return (part for part in parts if len(part.groups.labels))
+
+
+def piece_of(table: Table, first_row: int) -> Piece:
+    """The groups of a table; ``first_row``: number of the first row."""
+    codes, labels = number_rows([table.labels[name] for name in table.by])
+    codes = codes.astype(np.int64)
+    inside = codes if table.takes_part is None else codes[table.takes_part]
+    lacking = codes[:0] if table.gaps is None else codes[(table.gaps > 0) & (codes >= 0)]
+    sizes, n_gaps = (np.bincount(own, minlength=len(labels)) for own in (inside, lacking))
+    first = first_rows_of(codes, len(labels)) + first_row
+    return Piece(GroupCounts(labels, sizes, n_gaps, first, ()), table.X, inside)
 
 
 def hash_of(label: Any) -> int:
@@ -280,12 +243,6 @@ def lowest(most: int, groups: GroupCounts) -> GroupCounts:
     return groups.part(np.sort(order[:most]))
 
 
-def merge_groups(most: int | None, a: GroupCounts | None, b: GroupCounts | None) -> GroupCounts | None:
-    """The groups of both, of which there may be none, by label; of these the ``most`` with the lowest hashes."""
-    merged = merge_if_any(lambda a, b: merge_group_counts([a, b]), a, b)
-    return merged if most is None or merged is None else lowest(most, merged)
-
-
 def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: int) -> None:
     """Fit a detector to a few thousand groups of a table, of whose rows some were sampled."""
     check_params({"min_size": min_size}, {"min_size": MIN_SIZE})
@@ -294,8 +251,14 @@ def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: 
         seed = int(check_random_state(seed).randint(2**31 - 1))
     detector.set_params(random_state=seed)
     reader, most = Reader(table.encoding, table.options), MOST_REFERENCES * (1 if min_size == 1 else 4)
-    merge = partial(merge_groups, most)
-    groups = partitions.reduce(partial(reader.collect, lambda piece: lowest(most, piece.groups), merge), merge)
+
+    def merge(a: GroupCounts, b: GroupCounts) -> GroupCounts:
+        return lowest(most, merge_group_counts([a, b]))
+
+    def find(number: int, frames: Frames) -> GroupCounts | None:
+        return merged(merge, (lowest(most, piece.groups) for piece in reader.pieces(number, frames)))
+
+    groups = partitions.reduce(find, merge)
     sizes = np.zeros(1, dtype=np.int64) if groups is None else groups.sizes
     if groups is None or sizes.max() < min_size:
         raise ValueError(f"No group has {min_size} or more rows; the largest has {sizes.max():,}.")
@@ -303,19 +266,20 @@ def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: 
     chosen = lowest(MOST_REFERENCES, groups.part(np.flatnonzero(sizes >= min_size))).labels.tolist()
     drawn = draw_all(table, detector, chosen, small)
     counters = [counter for own in drawn.values() for counter in own.counters(detector.compute)]
-    count, merge = partial(count_chosen, set(chosen), counters), partial(merge_groups, None)
-    counts = partitions.reduce(partial(reader.collect, count, merge), merge)
+
+    def add(a: GroupCounts, b: GroupCounts) -> GroupCounts:
+        return merge_group_counts([a, b])
+
+    def count(number: int, frames: Frames) -> GroupCounts | None:
+        parts = reader.parts(set(chosen), number, frames)
+        return merged(add, (part.counted(counters) for part in parts))
+
+    counts = partitions.reduce(count, add)
     assert counts is not None
     learned = counts.groups(table.rows, [counter.key for counter in counters])
     learned.drawn.update(drawn)
     detector.fit(learned)
     detector.table_ = table.encoding.to_text()
-
-
-def count_chosen(chosen: set[Any], counters: Sequence[Counter], piece: Piece) -> GroupCounts | None:
-    """Counts of the chosen groups of a piece; None if it has none of them."""
-    wanted = is_among(chosen, piece.groups.labels)
-    return piece.part(wanted).counted(counters) if wanted.any() else None
 
 
 def is_among(chosen: Container[Any], labels: npt.NDArray[Any]) -> Bools:
@@ -328,7 +292,7 @@ def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) ->
 
     No row of a group that a fold sets aside is among those that it draws from, nor is one of ``small`` groups.
     """
-    params, compute, sample = detector.params, detector.compute, Piece.of(table, 0)
+    params, compute, sample = detector.params, detector.compute, piece_of(table, 0)
 
     def rows_without(groups: set[Any]) -> Rows:
         learned = ~is_among(groups, sample.groups.labels)[sample.ids]
