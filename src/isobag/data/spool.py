@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 import numpy as np
+import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.rows import BLOCK_ROWS, Rows
+from isobag.data.order import is_rising, stable_order
+from isobag.data.rows import BLOCK_ROWS, GroupedBlock, Rows
 
 KEPT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22
@@ -93,6 +95,22 @@ class Spool:
         numbers[order] = np.frombuffer(content).reshape(numbers.shape)
         return numbers
 
+    def in_order(self, order: npt.NDArray[np.int32] | Ints) -> "Spool":
+        """All rows in another order, by way of files with those that come to lie near one another: (n,)."""
+        n_near = max(1, KEPT_BYTES // (8 * self._n_columns))
+        near = [Spool(self._n_columns + 1, kept_bytes=0) for _ in slices(len(self), n_near)]
+        places = np.empty(len(self), dtype=order.dtype)
+        places[order] = np.arange(len(self), dtype=order.dtype)
+        for rows in slices(len(self), max(1, BLOCK_BYTES // (8 * self._n_columns))):
+            numbers = np.column_stack([self.read(rows.start, rows.stop - rows.start), places[rows]])
+            for k in np.unique(places[rows] // n_near):
+                near[k].append(numbers[places[rows] // n_near == k])
+        ordered = Spool(self._n_columns, kept_bytes=0)
+        while near:
+            numbers = near.pop(0).read(0, n_near)
+            ordered.append(numbers[np.argsort(numbers[:, -1]), :-1])
+        return ordered
+
     def column(self, j: int) -> Floats:
         """One column: (n,)."""
         size = max(1, BLOCK_BYTES // (8 * self._n_columns))
@@ -113,6 +131,7 @@ class SpooledRows(Rows):
         super().__init__(len(spool), len(names), list(names))
         self._spool, self._make = spool, make
         self._block_rows = max(1, BLOCK_BYTES // (8 * self.n_features)) if block_rows is None else block_rows
+        self._by_group: tuple[Ints, Ints, Spool] | None = None
 
     def blocks(self) -> Iterator[Floats]:
         """All rows in order."""
@@ -122,6 +141,16 @@ class SpooledRows(Rows):
     def take(self, numbers: Ints) -> Floats:
         """Some rows: (k,) -> (k, d)."""
         return self._make(self._spool.take(numbers))
+
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, in a file of their own, as rows far apart take a read each."""
+        if self._spool.is_in_memory or is_rising(ids):
+            return super().grouped_blocks(ids, stops)
+        if self._by_group is None or self._by_group[0] is not ids:
+            order = stable_order(ids)
+            self._by_group = ids, ids[order], self._spool.in_order(order)
+        _, rising, spool = self._by_group
+        return SpooledRows(spool, self.names or (), self._make, self._block_rows).grouped_blocks(rising, stops)
 
 
 def _bytes_of(numbers: Floats) -> memoryview:

@@ -22,14 +22,7 @@ from isobag.data.rows import ArrayRows, spans
 from isobag.engines import Frames, Partitions, merged
 from isobag.models.counted import Counter, GroupCounts, Piece, join_pieces, merge_group_counts
 from isobag.models.thresholds import ScoreCounts, add_counts, count_scores
-from isobag.tables.clusters import (
-    Reader,
-    as_arrow,
-    check_rows,
-    hash_of,
-    is_among,
-    learn_groups,
-)
+from isobag.tables.clusters import Reader, as_arrow, check_rows, hash_of, is_among, learn_groups
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table
@@ -194,7 +187,7 @@ class GroupScorer(Scorer):
 
     def _reasons(self, partitions: Partitions, scored: Partitions) -> dict[Any, str]:
         """Reasons for the oddest groups, whose rows come here, as long as these are not too many."""
-        schema, encoding = schema_of(["score", "n_points"], self.types), self.reader.encoding
+        schema, reader = schema_of(["score", "n_points"], self.types), self.reader
 
         def find(number: int, frames: Frames) -> pa.Table | None:
             tables = (as_arrow(frame).select(schema.names).cast(schema) for frame in frames)
@@ -208,14 +201,14 @@ class GroupScorer(Scorer):
             return {}
 
         def gather(number: int, frames: Frames) -> dict[int, list[Piece]]:
-            return {number: [*self.reader.parts(chosen, number, frames)]}
+            return {number: [*reader.parts(chosen, number, frames)]}
 
         gathered = partitions.reduce(gather, dict.__or__) or {}
         piece = join_pieces([piece for number in sorted(gathered) for piece in gathered[number]])
         labels, model = piece.groups.labels, self.detector.model_
-        groups = Groups(ArrayRows(piece.X, encoding.names), piece.ids, labels)
+        groups = Groups(ArrayRows(piece.X, reader.encoding.names), piece.ids, labels)
         explanation = model.explain(groups, self.detector.compute)
-        return dict(zip(labels.tolist(), reasons_of_groups(encoding, groups, explanation, model), strict=True))
+        return dict(zip(labels.tolist(), reasons_of_groups(reader.encoding, groups, explanation, model), strict=True))
 
 
 def pack_pieces(reader: Reader, counters: list[Counter], number: int, frames: Frames) -> Iterator[pa.Table]:
@@ -264,13 +257,10 @@ def detect_partitions(partitions: Partitions, table: Table, detector: Any, min_s
     else:
         detector.fit(table.rows)
         detector.table_ = table.encoding.to_text()
-    summaries, reader = table.summary.columns, Reader(table.encoding, table.options)
-    scorer = _scorer(partitions, detector, reader, summaries, is_new=False, min_size=min_size)
-
-    def ranks_of(counts: ScoreCounts) -> Ranks:
-        return Ranks(counts, judge_own(detector, np.empty(0), counts).threshold)
-
-    return _ranked(partitions, scorer, "score", ranks_of)
+    reader = Reader(table.encoding, table.options)
+    scorer = _scorer(partitions, detector, reader, table.summary.columns, False, min_size)
+    own = partial(judge_own, detector, np.empty(0))
+    return _ranked(partitions, scorer, "score", lambda counts: Ranks(counts, own(counts).threshold))
 
 
 def score_partitions(
@@ -279,7 +269,7 @@ def score_partitions(
     """The same of new rows or groups: with p-values, lazily but for one look at all rows, and another for ``fdr``."""
     check_fdr(fdr, detector.model_.calibration is not None)
     summaries, reader = check_rows(partitions, encoding, options), Reader(encoding, options)
-    scorer = _scorer(partitions, detector, reader, summaries, is_new=True)
+    scorer = _scorer(partitions, detector, reader, summaries, True, 1)
     if fdr is not None:
         return _ranked(partitions, scorer, "p_value", lambda counts: Ranks(counts, level=counts.level(fdr)))
     return (scorer.score(partitions) if options.by else partitions.map(scorer, scorer.schema)).frame
@@ -306,28 +296,28 @@ def _scorer(
     partitions: Partitions,
     detector: Any,
     reader: Reader,
-    summaries: Sequence[ColumnSummary],
+    columns: Sequence[ColumnSummary],
     is_new: bool,
-    min_size: int = 1,
+    least: int = 1,
 ) -> RowScorer | GroupScorer:
-    """What makes the results of the rows or groups of a table."""
+    """What makes the results of the rows of a table, or of its groups with the least size and more."""
     model, by = detector.model_, reader.options.by
     names = {"score", "flagged"} | (set() if is_new else {"rank", "rank_share", "reasons"})
-    names |= {"n_missing"} if any(one.n_missing for one in summaries if one.role == FEATURE) else set()
+    names |= {"n_missing"} if any(one.n_missing for one in columns if one.role == FEATURE) else set()
     names |= {"p_value", "extrapolated"} if is_new and model.calibration is not None else set()
     names |= {"n_points"} if by else set()
     names |= {"p_shape", "p_size"} if by and "p_value" in names and model.size is not None else set()
     types = label_types(partitions, reader.options) if by else pa.schema([])
     check_labels(types.names if by else partitions.schema.names)
     how = {"detector": detector, "reader": reader, "schema": schema_of(names, types), "is_new": is_new}
-    return GroupScorer(**how, types=types, min_size=min_size) if by else RowScorer(**how)
+    return GroupScorer(**how, types=types, min_size=least) if by else RowScorer(**how)
 
 
 def label_types(partitions: Partitions, options: ReadOptions) -> pa.Schema:
     """Arrow types of the columns of labels."""
-    fields = [partitions.schema.field(name) for name in options.by]
-    fields = [pa.field(one.name, pa.string()) if pa.types.is_null(one.type) else one for one in fields]
-    return pa.schema(fields if options.bags is None else [*fields, pa.field(options.bags.name, pa.timestamp("us"))])
+    kinds = {name: partitions.schema.field(name).type for name in options.by}
+    kinds |= {} if options.bags is None else {options.bags.name: pa.timestamp("us")}
+    return pa.schema({name: pa.string() if pa.types.is_null(kind) else kind for name, kind in kinds.items()})
 
 
 def schema_of(names: Container[str], labels: Iterable[pa.Field] = ()) -> pa.Schema:
