@@ -23,8 +23,8 @@ settings.load_profile("isobag")
 def pytest_configure(config):
     """Compiled code is kept by the date of its own file only; drop it if any file it may call is newer."""
     folder = Path(__file__).parent.parent / "src" / "isobag"
-    sources = [folder / "backends" / "arrays.py", *folder.glob("backends/numba/compiled/*.py")]
-    cached = list(folder.glob("backends/numba/compiled/__pycache__/*.nb[ic]"))
+    sources = [folder / "backends" / "arrays.py", *folder.glob("backends/numba/*.py")]
+    cached = list(folder.glob("backends/numba/__pycache__/*.nb[ic]"))
     if cached and max(map(_changed, sources)) > min(map(_changed, cached)):
         for file in cached:
             file.unlink(missing_ok=True)

@@ -14,10 +14,16 @@ if os.environ.get("CI_ADAPTERS") != "1":
 from commands import assert_one_sentence, run
 from mcp import Client, StdioServerParameters
 
-from isobag.cli.serving import TOOLS, Folder, server_of
+from isobag.adapters.mcp import TOOLS, Folder
+from isobag.adapters.mcp import server_of as new_server
+from isobag.cli.commands import compare, detect, explain, score
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the SDK's own, about its versions
 NAMES = ["detect", "score", "explain", "compare"]
+
+
+def server_of(root):
+    return new_server(root, (detect, score, explain, compare))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +71,7 @@ def test_tools_are_the_commands_that_read_with_their_options_and_help(root):
             return {tool.name: tool for tool in (await client.list_tools()).tools}
 
     listed = asyncio.run(tools())
-    assert [*listed] == NAMES == [command.__name__ for command in TOOLS]
+    assert [*listed] == NAMES == [*TOOLS]
     for tool in listed.values():
         schema = tool.input_schema
         assert tool.description and tool.annotations.read_only_hint and schema["additionalProperties"] is False

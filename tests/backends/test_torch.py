@@ -114,7 +114,7 @@ def test_kernels_of_scales_and_groups_interpreted_are_those_of_numpy(rng):
 @pytest.mark.skipif(INTERPRETS, reason="this is the process that interprets")
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed: pip install triton")
 def test_kernels_pass_by_the_interpreter_of_triton():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "interpreted_are", __file__]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "interpreted_are", __file__]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -99,12 +99,14 @@ def column(cells):
 
 def values(path, *options, features="a"):
     """The numbers that are read of a column."""
-    from isobag.cli.inputs import input_of
+    from isobag.cli.inputs import open_source, read_options, read_table
     from isobag.cli.options import Typed
     from isobag.cli.progress import Bar
 
     how = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
-    table = input_of(Typed(files=[str(path)], features=features, **how)).read(Bar())
+    typed = Typed(files=[str(path)], features=features, **how)
+    options = read_options(typed)
+    table = read_table(open_source(typed, options), options, Bar())
     return table.rows.take(np.arange(len(table.rows)))[:, 0].tolist()
 
 

@@ -1,33 +1,22 @@
 """Progress: the pass that runs, and the rows that are read and written."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from isobag.cli.progress import Bar
+from isobag.cli.progress import progress
 from isobag.models.calibration import discoveries
 from isobag.tables.sentences import least_flagged
 
 
-class Line:
-    """What a person would see, one entry a change."""
-
-    def __init__(self):
-        self.seen = []
-
-    def add_task(self, *args, **how):
-        return 0
-
-    def update(self, task, *, description, completed, total, count):
-        self.seen.append((description, completed, total, count))
-
-
-def test_rows_are_counted_and_passes_are_named():
-    line = Line()
-    bar = Bar(line)
-    bar.tick("reading", 1_000, 4_000)
-    with bar.stage("learning"):
-        pass
-    assert line.seen == [("reading", 1_000, 4_000, "1,000 rows"), ("learning", 0, None, "")]
+def test_rows_are_counted_passes_are_named_and_the_line_is_cleared_where_someone_looks(monkeypatch, capsys):
+    for is_terminal, expected in ((True, ["reading 1,000 rows", "learning ...", ""]), (False, [])):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda answer=is_terminal: answer)
+        with progress(is_silent=False) as bar:
+            bar.tick("reading", 1_000, None)
+            bar.stage("learning")
+        assert capsys.readouterr().err.split("\r\x1b[K")[1:] == expected
 
 
 @pytest.mark.parametrize("fdr", [0.01, 0.05, 0.1, 0.3])

@@ -17,6 +17,7 @@ from pyarrow import feather, parquet
 
 import isobag
 from isobag import detect
+from isobag.cli.output import cell_width
 from isobag.data import spool
 
 COMMANDS = ["detect", "fit", "score", "explain", "compare", "stream", "mcp", "demo"]
@@ -211,6 +212,15 @@ def test_names_with_commas_are_named_in_quotes(tmp_path):
     answer = ask("detect", tmp_path / "t.csv", "--features", '"a, b", c', "-t", 5)
     assert answer["features"] == ["a, b", "c"]
     assert ask("detect", tmp_path / "t.csv", "--features", '"d ""e"""', "-t", 5)["features"] == ['d "e"']
+
+
+def test_a_table_fits_its_page_and_long_labels_can_be_told_apart(tmp_path, rng):
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=[f"{letter}_{'long' * 12}" for letter in "abc"])
+    frame["who"] = [f"{'東京都千代田区' * 3}, 番地 {i % 4}" for i in range(200)]
+    frame["where"] = [f"{'A very long name of a place, ' * 2}{i % 4}" for i in range(200)]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    lines = run("detect", tmp_path / "t.csv", "--by", "who,where", "-t", 5).stdout.splitlines()
+    assert max(cell_width(line) for line in lines) <= 100 and len({line[:20] for line in lines[1:]}) == 4
 
 
 def test_compare_finds_the_feature_that_differs(cards, tmp_path):

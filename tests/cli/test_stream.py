@@ -158,6 +158,13 @@ def test_columns_that_are_not_used_are_named():
     assert done.stderr.count("'t' is a number, but the first row has none: it is not used.") == 1
 
 
+def test_identifiers_are_left_out_as_in_detect_unless_they_are_named():
+    text = "order_id,t\n" + "".join(f"{i},{i * 7 % 11}\n" for i in range(50))
+    done = run("-", text=text)
+    assert "Columns: t." in done.stderr and "Left out: order_id (an identifier by its name)." in done.stderr
+    assert "Left out" not in run("-", "--features", "order_id,t", text=text).stderr
+
+
 @pytest.mark.parametrize(
     ("text", "args", "why"),
     [

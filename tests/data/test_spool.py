@@ -60,9 +60,8 @@ def test_few_rows_stay_in_memory_and_many_do_not():
     numbers.append(np.full((1, 2), 3.0))
     assert not numbers.is_in_memory
     assert len(numbers) == 8
-    assert numbers.read(2, 100)[:, 0].tolist() == [1, 2, 2, 2, 2, 3]
-    assert numbers.take(np.array([0, 4, 7]))[:, 1].tolist() == [1, 2, 3]
-    assert numbers.column(1).tolist() == [1, 1, 1, 2, 2, 2, 2, 3]
+    assert numbers.numbers[2:, 0].tolist() == [1, 2, 2, 2, 2, 3]
+    assert numbers.numbers[[0, 4, 7], 1].tolist() == [1, 2, 3]
 
 
 def test_a_full_disk_is_named(monkeypatch):
@@ -73,21 +72,3 @@ def test_a_full_disk_is_named(monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full())
     with pytest.raises(OSError, match="TMPDIR"):
         Spool(2, kept_bytes=0).append(np.ones((3, 2)))
-
-
-def test_a_temporary_file_that_ends_too_early_is_an_error():
-    numbers = Spool(1, kept_bytes=0)
-    numbers.append(np.ones((3, 1)))
-    numbers._file.truncate(8)
-    with pytest.raises(OSError, match="temporary file"):
-        numbers.read(0, 3)
-
-
-def test_rows_to_learn_from_stay_in_memory_longer_while_they_make_one_block():
-    most, step = 1 << 20, np.zeros((1 << 17, 1))  # rows of a block
-    for kept_bytes, is_learned, stays in ((6, False, 6), (6, True, 8), (2, True, 4), (10, True, 10)):
-        numbers, n_steps = Spool(1, kept_bytes=8 * kept_bytes * len(step), is_learned=is_learned), 0
-        while numbers.is_in_memory:
-            numbers.append(step)
-            n_steps += 1
-        assert n_steps == stays + 1 and len(numbers) == n_steps * len(step) and most == 8 * len(step)

@@ -1,22 +1,23 @@
 """Tallies are integers: rows are added, merged and taken back exactly, and a model finished from them is the same."""
 
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
+from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import HOST_BACKENDS, Compute
+from isobag.backends.counts import merge_counts
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, group_rows
 from isobag.models.group import draw_level1, finish_group_model
 from isobag.models.maps import LazyMaps, maps_of
 from isobag.models.point import finish_point_model
 from isobag.models.point_fit import fit_point_model
-from isobag.partitionings import MECHANISMS
+from isobag.partitionings.counts import MeanMaps
 
 RNG = np.random.default_rng(5)
 X = np.vstack([RNG.normal(size=(290, 3)), RNG.normal(size=(10, 3)) * 9])
@@ -36,12 +37,6 @@ def assert_same_tally(ours, theirs):
     for table, expected in zip(ours.tables, theirs.tables, strict=True):
         assert_array_equal(table, expected)
         assert table.dtype == np.int64
-
-
-def assert_same_group_tally(ours, theirs):
-    assert_array_equal(ours.numbers, theirs.numbers)
-    assert_array_equal(ours.sizes, theirs.sizes)
-    assert_array_equal(ours.counts.toarray(), theirs.counts.toarray())
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
@@ -82,40 +77,23 @@ def test_a_window_slides_by_adding_what_arrives_and_subtracting_what_leaves():
 def test_rows_that_were_never_added_cannot_be_subtracted():
     views = learned()[0].views
     head, rest, first, last = (views.tally(part, COMPUTE) for part in (X[:50], X[50:], X[:1], X[-1:]))
-    few, all_of_them = (views.tally_groups(group_rows(X[:n], IDS[:n]), COMPUTE) for n in (5, len(X)))
-    for tally, other in ((head, rest), (first, last), (few, all_of_them)):
+    for tally, other in ((head, rest), (first, last)):
         with pytest.raises(ValueError, match="never added"):
             tally - other
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_group_tallies_of_parts_add_up_to_that_of_the_whole_and_subtract_back(mechanism):
-    views = IsolationKernel(7, 8, mechanism=mechanism, random_state=0).fit(X).views_
-
-    def tally(rows):
-        return views.tally_groups(group_rows(X[rows], IDS[rows]), COMPUTE)
-
-    cuts = np.split(np.arange(len(X)), [3, 120, 260])
-    parts, whole = list(map(tally, cuts)), tally(np.arange(len(X)))
-    assert_same_group_tally(reduce(add, parts), whole)
-    assert_same_group_tally(reduce(add, parts[::-1]), whole)
-    left = whole - parts[1] - parts[3]
-    assert_same_group_tally(left, parts[0] + parts[2])
-    assert_same_group_tally(left, tally(np.concatenate([cuts[0], cuts[2]])))
-    last = whole - tally(np.flatnonzero(IDS != 4))
-    assert last.numbers.tolist() == [4] and last.sizes.tolist() == [np.count_nonzero(IDS == 4)]
-
-
 @pytest.mark.parametrize("how", [{}, {"max_samples": 8, "group_max_samples": 4}], ids=str)
-def test_a_group_model_finished_from_merged_tallies_scores_as_one_fitted_whole(how):
+def test_a_group_model_finished_from_merged_counts_scores_as_one_fitted_whole(how):
     labels = np.sort(IDS)
     fitted = IDKGroupDetector(7, random_state=0, **how).fit(X, groups=labels)
     model, compute = fitted.model_, fitted.compute
-    parts = [model.views.tally_groups(group_rows(X[k::3], labels[k::3]), compute) for k in range(3)]
+    blocks = [group_rows(X[k::3], labels[k::3]) for k in range(3)]
+    numbers = np.concatenate([block.numbers for block in blocks])
+    counts = merge_counts([model.views.counter(compute).count(block) for block in blocks], numbers, 30)
     whole = model.mean_maps(Groups(ArrayRows(X), labels, np.unique(labels)), compute)
     (merged, scores), (direct, expected) = (
         finish_group_model(model.views, maps, model.reference, fitted.params, 3, compute)
-        for maps in (reduce(add, parts).maps, whole)
+        for maps in (MeanMaps(counts, whole.sizes), whole)
     )
     assert_array_equal(scores, expected)
     assert_array_equal(merged.population, model.population)
@@ -130,10 +108,10 @@ def test_groups_that_are_counted_when_asked_for_make_the_model_of_counts_that_ar
     groups = Groups(ArrayRows(rows), np.repeat(np.arange(1400), 100), np.arange(1400))
     detector = IDKGroupDetector(5, random_state=0, **how)
     drawn = draw_level1(groups.rows, detector.params, detector.compute)
-    count = partial(drawn.views.tally_groups, compute=detector.compute)
+    counter = drawn.views.counter(detector.compute)
     results = []
     for kept_bytes in (0, 1 << 40):
-        maps = maps_of(groups, drawn.views, count, drawn.views.n_samples, drawn.views.n_columns, kept_bytes)
+        maps = maps_of(groups, counter, kept_bytes)
         assert isinstance(maps, LazyMaps) == (not kept_bytes)
         results.append(finish_group_model(drawn.views, maps, drawn.reference, detector.params, 3, detector.compute))
     (lazy, scores), (model, expected) = results

@@ -5,6 +5,7 @@ A mean map is a list of fractions, a partitioning of groups a list of mean maps.
 
 from fractions import Fraction
 from math import ceil, dist, exp, inf, log, sqrt
+from statistics import NormalDist
 
 from oracle.points import OUTSIDE
 
@@ -141,10 +142,11 @@ def oddness(distances, n, lines, margin=1.5):
     return max(deviations[0], deviations[1] - margin, deviations[2] - margin)
 
 
-def column_sums(points, edges, values):
-    """Of each column the sums of v, v^2, v^3, v^4 over points, v the value of the first bin that reaches so far."""
+def score_sums(points, ranked):
+    """Of each column the sums of v and of v^2 over points, v the normal score of the middle rank, in sixteenths."""
     sums = []
-    for j, (edges_here, of_bins) in enumerate(zip(edges, values, strict=True)):
-        v = [of_bins[sum(edge < point[j] for edge in edges_here)] for point in points]
-        sums.append([sum(one**k for one in v) for k in range(1, 5)])
+    for power in (1, 2):
+        for j, values in enumerate(ranked):
+            ranks = [sum(x < point[j] for x in values) + sum(x <= point[j] for x in values) for point in points]
+            sums.append(sum(round(16 * NormalDist().inv_cdf(rank / (2 * len(values)))) ** power for rank in ranks))
     return sums

@@ -33,7 +33,7 @@ NO_NUMBERS = [
 ]
 
 
-def as_oracle(values, missing, bad):
+def as_oracle(values, missing, bad, _):
     parts = zip(values, missing, bad, strict=True)
     return [None if gap else "bad" if odd else float(value) for value, gap, odd in parts]
 
@@ -109,7 +109,13 @@ def test_decimal_commas_are_told():
     ]
 
 
-TIMES = ["1970-01-02", "2024-02-29 10:00", "2024-02-29T10:00:59.123456", "1901-05-06 23:59:59.5"]
+TIMES = [
+    "1970-01-02",
+    "2024-02-29 10:00",
+    "2024-02-29T10:00:59.123456",
+    "1901-05-06 23:59:59.5",
+    "2026-01-01 00:01:19.021243357",
+]
 
 
 @pytest.mark.parametrize("text", [*TIMES, "2024-02-29T10:00:00Z", "2024-02-29T10:00:00+02:00", " 2024-01-01 "])

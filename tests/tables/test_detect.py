@@ -228,6 +228,23 @@ def test_a_value_never_missing_or_never_seen_before_stands_first_and_says_so(rng
         assert reasons[5] == "new true, always false before" and reasons[6] == "country never seen before"
 
 
+@pytest.mark.parametrize("odd", [1, np.nan, "bad"])
+def test_the_one_row_of_a_table_that_differs_where_all_others_are_equal_stands_first(rng, odd):
+    """Also where it is not among the rows that scales are learned from."""
+    frame = pd.DataFrame({f"x{j}": rng.normal(size=10_000) for j in range(9)})
+    frame["status"] = ["ok" if odd == "bad" else 0] * 17 + [odd] + ["ok" if odd == "bad" else 0] * 9982
+    first = detect(frame, random_state=0).to_frame().iloc[0]
+    assert first["row"] == 17 and first["flagged"] and first["reasons"].startswith("status")
+
+
+def test_the_note_names_the_texts_that_take_part(rng):
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=200), "country": rng.choice(["DE", "FR"], 200), "who": np.arange(200) // 20}
+    )
+    for by in (None, "who"):
+        assert any(": country." in note for note in detect(frame, by, n_estimators=5).summary.notes)
+
+
 def test_a_file_with_another_share_of_gaps_gets_a_note_and_no_other(rng):
     def day(share):
         frame = pd.DataFrame({"a": rng.normal(size=1000), "b": rng.normal(size=1000)})

@@ -9,7 +9,7 @@ import pytest
 
 from isobag.data.groups import number_labels
 from isobag.tables import labels
-from isobag.tables.labels import first_rows_of, label_rows, number_rows, packed, unpacked
+from isobag.tables.labels import first_rows_of, label_rows, number_rows
 
 COLUMNS = {
     "whole": pa.array([3, None, 1, 3, 2]),
@@ -66,22 +66,10 @@ def test_labels_are_counted_and_numbered_alike_however_they_are_kept():
         ids, labels = number_rows([column])
         assert ids.tolist() == [0, -1, 1, 0, -1, 2, 1, 2]
         assert labels.tolist() == ["bb", "a", "c" * 40]
-    assert unpacked(packed(texts)).equals(texts) and packed(texts).nbytes < texts.nbytes
 
 
-def test_first_rows_are_found_in_parts():
-    assert first_rows_of(np.array([-1, 0, 0, 1, -1, 0, 2, 1, 2, -1]), 3, block_rows=3).tolist() == [1, 3, 6]
-
-
-@pytest.mark.parametrize(
-    "values", [[5, 5, 9, 5, 9, 7, 7, 5] * 4, ["bb", "a", "bb", "bb", "c"] * 4, [1.5, 0.5, 1.5, 1.5] * 4]
-)
-def test_labels_that_repeat_are_kept_once_as_the_numbers_of_their_groups(values):
-    column = packed(pa.array(values))
-    ids, labels = number_rows([column])
-    assert column.nbytes < pa.array(values).nbytes and unpacked(column).equals(pa.array(values))
-    assert labels[ids].tolist() == values and ids.dtype == np.int32
-    assert np.shares_memory(ids, column.indices.to_numpy())
+def test_the_first_row_of_each_group_is_found():
+    assert first_rows_of(np.array([-1, 0, 0, 1, -1, 0, 2, 1, 2, -1]), 3).tolist() == [1, 3, 6]
 
 
 def test_codes_that_are_not_in_order_of_first_appearance_are_not_taken_for_numbers():

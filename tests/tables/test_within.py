@@ -80,6 +80,9 @@ def test_the_command_ranks_learns_scores_and_explains(cards, tmp_path):
     p_values = detector.p_values(rows[NAMES], within=rows["account"])
     assert {row["row"]: row["p_value"] for row in scored["top"]} == dict(enumerate(p_values.tolist()))
     assert min(scored["top"], key=lambda row: row["score"])["row"] == 10
+    reasons = {row["row"]: row["reasons"] for row in scored["top"]}
+    assert "usually 3" in reasons[10]  # the account's own range: about 385 on average
+    assert reasons[11].endswith("account not in the model") and "not in the model" not in reasons[10]
     why = ask("explain", model, new, "--id", 10)
     assert why["p_value"] == p_values[10] and why["features"][0]["feature"] == "amount"
     renamed = tmp_path / "renamed.csv"

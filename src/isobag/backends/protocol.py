@@ -71,15 +71,13 @@ class Backend(Protocol[A, C]):
         starts (g + 1,): first row of each group
         """
 
-    def dot_counts(self, counts: C, centers: C, n_jobs: int | None, rows: Ints | None, /) -> A:
-        """Dot products of all rows of counts with all centers, integers: (n, centers).
-
-        rows: if given, the rows of counts that are the centers, so that each pair need be multiplied once only
-        """
+    def dot_counts(self, counts: C, centers: C, n_jobs: int | None, /) -> A:
+        """Dot products of all rows of counts with all centers, integers: (n, centers)."""
 
     def near_and_far(
-        self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /
-    ) -> Floats:
+        self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...],
+        n_jobs: int | None, /,
+    ) -> Floats:  # fmt: skip
         """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
 
         dots (g, references) -> (g, len(ranks))

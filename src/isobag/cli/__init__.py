@@ -2,7 +2,6 @@
 
 import sys
 
-_NEEDED = ("typer", "rich")
 _MISUSED = 2  # 1 would say that a limit is passed
 
 
@@ -12,11 +11,9 @@ def main() -> None:
         from isobag.cli.app import app  # noqa: PLC0415, typer may be missing
         from isobag.cli.process import finish_output, prepare_streams, stop_on_signals  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name not in _NEEDED:
+        if error.name != "typer":
             raise
-        print(
-            f"The command line needs {error.name}, which is not installed: pip install 'isobag[cli]'.", file=sys.stderr
-        )
+        print("The command line needs typer, which is not installed: pip install 'isobag[cli]'.", file=sys.stderr)
         sys.exit(_MISUSED)
     prepare_streams()
     stop_on_signals()

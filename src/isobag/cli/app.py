@@ -9,36 +9,30 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from isobag.cli.commands import compare, demo, detect, explain, fit, mcp, score, stream, watch
-from isobag.cli.process import guarded
+from isobag.cli.process import filled, guarded
 from isobag.tables.terminal import escape_for_terminal
 
 COMMANDS = (detect, fit, score, explain, compare, watch, stream, mcp, demo)
-MISUSED = 2
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Group(TyperGroup):
     """All commands; misuse of one is an error of one sentence."""
 
-    # The overloads of what it overrides differ in the type of what is returned; here that is the exit code.
-    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+    def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override]
         """Run a command and leave with its exit code."""
         typed = sys.argv[1:] if args is None else list(args)
-        if not typed and standalone_mode:
-            typer.echo(self.get_help(self.make_context("isobag", [], resilient_parsing=True)), err=True)
-            sys.exit(MISUSED)
         try:
-            code = super().main(typed, standalone_mode=False, **extra)
+            code = super().main(typed, **{**more, "standalone_mode": False})
         except typer.TyperException as error:
-            if not standalone_mode:
-                raise
             text = error.format_message()
-            end = "?" if text.endswith("?") else "."
-            path = f"isobag {typed[0]}" if typed[0] in self.commands else "isobag"
-            typer.echo(f"Error: {escape_for_terminal(text.rstrip('.?'))}{end} Try '{path} --help'.", err=True)
-            sys.exit(error.exit_code)
-        if not standalone_mode:
-            return code
+            if typed:  # else it is the help
+                end = "?" if text.endswith("?") else "."
+                path = f"isobag {typed[0]}" if typed[0] in self.commands else "isobag"
+                text = f"Error: {escape_for_terminal(text.rstrip('.?'))}{end} Try '{path} --help'."
+                text = filled(text, sys.stderr)
+            typer.echo(text, err=True)
+            code = error.exit_code
         sys.exit(code if isinstance(code, int) else 0)
 
 

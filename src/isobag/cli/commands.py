@@ -58,9 +58,10 @@ def detect(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Find the odd rows of a table, or with --by its odd groups of rows: accounts, days, machines.
+    """Find odd rows of a table, or with --by odd groups of rows.
 
-    A group can be odd although each of its rows is ordinary. The file may be larger than memory.
+    A group, such as an account, a day or a machine, can be odd although each of its rows is ordinary. The file may be
+    larger than memory.
     """
     typed = Typed(**locals())
     if not files and sql is None:
@@ -108,7 +109,7 @@ def fit(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Learn what rows are like, or groups of rows with --by, for `isobag score`."""
+    """Learn what rows are like, or with --by groups, to score others."""
     typed = Typed(**locals())
     from isobag.cli import run  # noqa: PLC0415, loads scikit-learn
 
@@ -123,7 +124,9 @@ def score(
         float | None, option("Flag so that this many flags a day are false, on average.", HOW, "N", min=0)
     ] = None,
     days: Annotated[float, option("Days that the table spans, for --per-day.", HOW, "N", min=0)] = 1.0,
-    exact: Annotated[bool, option("No p-values below 1 / (1 + rows or groups to compare with).", HOW)] = False,
+    exact: Annotated[
+        bool, option("No p-values below 1 / (1 + rows or groups to compare with).", HOW, None, "--exact")
+    ] = False,
     max_odd: Annotated[
         float | None, option("Exit status 1 if a larger share is flagged; --fdr is then .1.", HOW, "SHARE")
     ] = None,
@@ -150,7 +153,7 @@ def score(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Rank new rows, or groups, against those that a model was fitted to, by p-values.
+    """Rank new rows, or groups, against those of a model, by p-values.
 
     --fdr is about this table: at most so large a share of its flags is false, on average over tables like it. Of daily
     tables in most of which nothing is wrong, most flags are false all the same: --per-day limits the false ones of a
@@ -190,13 +193,14 @@ def explain(
     explain_one(typed)
 
 
-_Table = Annotated[str | None, typer.Argument(metavar="FILE", help="A table, as for `isobag detect`.")]
+_A = Annotated[str | None, typer.Argument(metavar="A", help="A table, as for `isobag detect`.")]
+_B = Annotated[str | None, typer.Argument(metavar="B", help="Another.")]
 _Query = Annotated[str | None, option("A query in its place, which calls the file data.", IN, "QUERY")]
 
 
 def compare(
-    a: _Table = None,
-    b: _Table = None,
+    a: _A = None,
+    b: _B = None,
     sql_a: _Query = None,
     sql_b: _Query = None,
     sql: Annotated[str | None, option("One query for both files, which it calls data.", IN, "QUERY")] = None,
@@ -269,11 +273,12 @@ def watch(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Find accounts, machines or shops that are unlike their own past: silent, fewer or more rows, other values.
+    """Find accounts, machines or shops that are unlike their own past.
 
-    Rows are grouped by entity and period, and each period is compared with those before it. A lasting deviation is
-    one incident: it stays open until the entity is back to normal, or until --accept, --dismiss or --retire. Rows may
-    come in any order; those added before are skipped. --out has a line for every judged entity and period.
+    Silent ones, and those with fewer or more rows, or other values. Rows are grouped by entity and period, and each
+    period is compared with those before it. A lasting deviation is one incident: it stays open until the entity is
+    back to normal, or until --accept, --dismiss or --retire. Rows may come in any order; those added before are
+    skipped. --out has a line for every judged entity and period.
     """
     typed = Typed(**locals())
     from isobag.cli.watch import watch_files  # noqa: PLC0415, loads scikit-learn
@@ -282,7 +287,7 @@ def watch(
 
 
 def stream(
-    source: Annotated[str, typer.Argument(metavar="[FILE]", help="CSV or JSON lines; - for stdin.")] = "-",
+    source: Annotated[str, typer.Argument(metavar="FILE", help="CSV or JSON lines; - for stdin.")] = "-",
     window: Annotated[int, option("Rows that are remembered.", HOW, "N", min=4)] = 10_000,
     format: Annotated[
         str | None, option("csv or jsonl; default: jsonl if the first line begins with {.", IN, "ENDING")
@@ -303,7 +308,7 @@ def stream(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Print odd rows of a stream as they come, with a p-value and a reason.
+    """Print odd rows of a stream as they come, each with a reason.
 
     Each row is compared with the --window rows before it, and learned. Of all alarms, at most the share --fdr is false
     on average (LORD++), if p-values of normal rows are independent. A line that is no row is named, counted and left
@@ -311,7 +316,7 @@ def stream(
     state was last written are then judged once more.
     """
     typed = Typed(**locals())
-    from isobag.cli.following import follow_lines  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.stream import follow_lines  # noqa: PLC0415, loads scikit-learn
 
     follow_lines(typed)
 
@@ -320,17 +325,20 @@ def mcp(
     root: Annotated[Path, option("Files are read below this folder, and nowhere else.", None, "FOLDER")],
     debug: o.Debug = False,
 ) -> None:
-    """Serve detect, score, explain and compare as tools, on standard input and output.
+    """Serve detect, score, explain and compare as tools of agents.
 
-    For programs that speak the Model Context Protocol. No tool writes a file or runs a query.
+    They speak the Model Context Protocol on standard input and output. No tool writes a file or runs a query.
     """
-    from isobag.cli.serving import server_of  # noqa: PLC0415, loads the protocol
+    from isobag.adapters.mcp import server_of  # noqa: PLC0415, loads the protocol
 
-    server_of(root).run("stdio")
+    server_of(root, (detect, score, explain, compare)).run("stdio")
 
 
 def demo(debug: o.Debug = False) -> None:
-    """Look for odd card accounts in made-up transactions, three ways: by row, by averages, and by account."""
+    """Find odd card accounts in made-up transactions, in three ways.
+
+    By row, by averages, and by account.
+    """
     from isobag.cli.demo import show_accounts  # noqa: PLC0415, loads scikit-learn
 
     show_accounts()

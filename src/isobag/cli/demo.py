@@ -16,27 +16,24 @@ LEAST_ODD = 40
 
 
 def show_accounts() -> None:
-    """Print what is found by row, by averages, and by account."""
+    """Print which accounts are odd by row, by averages, and by account."""
     X, feature_names, labels, y = make_card_accounts(low=10, high=1000, odd_low=LEAST_ODD, random_state=SEED)
     odd = y == 1
     accounts, ids = np.unique(labels, return_inverse=True)
     sizes = np.bincount(ids)
     print(f"{len(accounts)} card accounts of {sizes.min()} to {sizes.max():,} transactions, {len(X):,} in all")
     print(f"({', '.join(feature_names)}).")
-    print(
-        f"{odd.sum()} accounts are odd: all purchases of one kind, or two lives on one card. No label is used below.\n"
-    )
+    print(f"{odd.sum()} accounts are odd: all purchases of one kind, or two lives on one card.")
+    print("No label is used below.\n")
 
     points = IDKPointDetector(random_state=SEED, n_jobs=-1)
     flagged = points.fit_predict(X) == -1
     print("Transaction by transaction (IDKPointDetector)")
     print(f"  flagged: {flagged.mean():.1%} of all, {flagged[odd[ids]].mean():.1%} of those of the odd accounts")
-    averaged = np.bincount(ids, points.score_samples(X)) / sizes
-    print(f"  accounts by the mean score of their transactions: {_summary(averaged, odd)}\n")
+    print(f"  by their mean, {_summary(np.bincount(ids, points.score_samples(X)) / sizes, odd)}\n")
 
-    means = np.array([X[ids == g].mean(axis=0) for g in range(len(accounts))])
-    deviations = np.array([X[ids == g].std(axis=0) for g in range(len(accounts))])
-    features = np.column_stack([means, deviations])
+    groups = [X[ids == g] for g in range(len(accounts))]
+    features = np.array([[*group.mean(axis=0), *group.std(axis=0)] for group in groups])
     forest = IsolationForest(random_state=SEED).fit(features)
     print("Averages first (IsolationForest on the means and deviations of each account)")
     print(f"  {_summary(forest.score_samples(features), odd)}\n")
@@ -47,10 +44,10 @@ def show_accounts() -> None:
     print("  rank  account    transactions   score  odd?")
     for rank, g in enumerate(detector.scores_.argsort(kind="stable")[:SHOWN], start=1):
         verdict = "odd" if odd[g] else "ordinary"
-        print(f"  {rank:4d}  {accounts[g]}  {sizes[g]:12d}  {detector.scores_[g]:.4f}  {verdict}")
+        print(f"  {rank:4d}  {accounts[g]}  {sizes[g]:12d}  {detector.scores_[g]:6.3g}  {verdict}")
 
 
 def _summary(scores: Any, odd: Any) -> str:
     """How many of the accounts with the lowest scores are odd."""
     lowest = scores.argsort(kind="stable")[: odd.sum()]
-    return f"{odd[lowest].sum()} of the {odd.sum()} lowest are odd (ROC AUC {roc_auc_score(odd, -scores):.2f})"
+    return f"{odd[lowest].sum()} of the {odd.sum()} lowest accounts are odd (ROC AUC {roc_auc_score(odd, -scores):.2f})"

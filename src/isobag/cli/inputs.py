@@ -1,97 +1,58 @@
-"""From what is typed to a table and a detector: files, a query over them, a model file."""
+"""From what is typed to what the library takes: how a table is read, its rows, a detector, a model."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import typer
-
-from isobag.cli.options import WRITTEN, Typed, carried, number_or_auto, reading, split_names
+from isobag.cli.options import Typed, number_or_auto, split_names
 from isobag.cli.progress import Bar
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
-from isobag.tables.batch import Source, names_of_files
+from isobag.tables.batch import Source
 from isobag.tables.detect import encoding_of
 from isobag.tables.encode import Encoding
 from isobag.tables.learn import Table, learn_table
 from isobag.tables.model import Model
-from isobag.tables.openers import STDIN
 from isobag.tables.reading import ReadOptions
-from isobag.tables.sources import FilesSource, matching_files
+from isobag.tables.sources import FilesSource
+from isobag.tables.times import bags_of
 
 FEW_ROWS = 20_000
 """Below, starting threads takes longer than they save."""
+_WRITTEN = ("header", "delimiter", "skip", "encoding", "sheet", "format")
+_READ = ("decimal", "thousands", "numbers", "dates", "missing", "bad_cells")
+_TIMES = ("time", "every", "sessions", "time_zone", "time_unit")
 
 
-@dataclass(frozen=True)
-class Input:
-    """Where a command reads from, and how.
-
-    typed : names of files, globs, or "-" for standard input, a query over them, and how files are written.
-    """
-
-    typed: Typed
-    options: ReadOptions
-
-    @property
-    def files(self) -> list[str]:
-        """What is read, as typed."""
-        return self.typed.files or []
-
-    @property
-    def name(self) -> str:
-        """The input in few words."""
-        return names_of_files(self.files) or str(self.typed.sql)
-
-    @property
-    def matching_files(self) -> list[str]:
-        """Names of the files that will be read."""
-        return [file for name in self.files for file in matching_files(name) if file != STDIN]
-
-    @cached_property
-    def source(self) -> Source:
-        """The files or the query, opened for reading in this process."""
-        if not self.files and self.typed.sql is None:
-            raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
-        how = {name: getattr(self.typed, name) for name in WRITTEN if getattr(self.typed, name) is not None}
-        how |= {"na": split_names(self.typed.na) or (), "decimal": self.options.decimal}
-        if "format" in how:
-            how["format"] = f".{how['format'].lstrip('.').lower()}"
-        if "delimiter" in how:
-            sign = how["delimiter"] = {"tab": "\t", "\\t": "\t"}.get(how["delimiter"], how["delimiter"])
-            if len(sign) != 1 or sign in '"\r\n':
-                raise typer.BadParameter(f"--delimiter {sign}: need one character that divides cells, or tab.")
-        if self.typed.sql is None:
-            return FilesSource(self.files, **how)
-        from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
-
-        return QuerySource(self.typed.sql, self.files, self.options.notation, **how)
-
-    def read(self, bar: Bar, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
-        """The table: of the columns chosen, or of those of a model or an encoding."""
-        if model is not None:
-            encoding = encoding_of(model, self.source.columns, [*self.options.apart])
-        self.source.tick = bar.tick
-        return learn_table(self.source, self.options, encoding=encoding, **more)
+def read_options(typed: Typed, model: Model | None = None) -> ReadOptions:
+    """How a table is to be read: as typed, and as a model says."""
+    by, carry = split_names(typed.by), None if typed.keep == "all" else split_names(typed.keep) or ()
+    how = {name: getattr(typed, name) for name in _READ if getattr(typed, name)} | {"id": typed.id_column}
+    if model is not None:
+        options = model.read_options(by=by, carry=carry, **how)
+        return options.following(Encoding.of_model(model.detector)) if hasattr(model.detector, "table_") else options
+    how |= {name: split_names(getattr(typed, name)) for name in ("features", "exclude")}
+    how["bags"] = bags_of(by=tuple(by or ()), **{name: getattr(typed, name) for name in _TIMES})
+    return ReadOptions.of(by=by, baseline=split_names(typed.within), carry=carry, **how)
 
 
-def input_of(
-    typed: Typed, files: Sequence[str] | None = None, sql: str | None = None, model: Model | None = None
-) -> Input:
-    """The input that the options of a command describe.
+def open_source(typed: Typed, options: ReadOptions) -> Source:
+    """The files or the query, opened for reading in this process."""
+    if not typed.files and typed.sql is None:
+        raise ValueError("Neither a file nor a query is given; name a FILE or give --sql.")
+    how = {name: getattr(typed, name) for name in _WRITTEN if getattr(typed, name) is not None}
+    how |= {"na": split_names(typed.na) or (), "decimal": options.decimal}
+    if typed.sql is None:
+        return FilesSource(typed.files, **how)
+    from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-    files, sql : what stands in the place of theirs.
-    model : says how the table is read where the options do not.
-    """
-    typed = Typed(**{**vars(typed), "files": files or typed.files, "sql": sql or typed.sql})
-    if model is None:
-        return Input(typed, reading(typed))
-    how = {"missing": typed.missing, "bad_cells": typed.bad_cells, "id": typed.id_column, **carried(typed)}
-    options = model.read_options(by=split_names(typed.by), **how)
-    if hasattr(model.detector, "table_"):
-        options = options.following(Encoding.of_model(model.detector))
-    return Input(typed, options)
+    return QuerySource(typed.sql, typed.files or [], options.notation, **how)
+
+
+def read_table(source: Source, options: ReadOptions, bar: Bar, detector: Any = None, **more: Any) -> Table:
+    """The table: of the columns chosen, or of those of a fitted detector."""
+    source.tick = bar.tick
+    if detector is not None:
+        more["encoding"] = encoding_of(detector, source.columns, [*options.apart])
+    return learn_table(source, options, **more)
 
 
 def new_detector(typed: Typed) -> Any:

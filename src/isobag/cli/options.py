@@ -3,12 +3,9 @@
 import csv
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    from isobag.tables.reading import ReadOptions
 
 IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
@@ -38,7 +35,7 @@ _NUMBERS = "What is a number in text: digits alone, or also with currency, perce
 _MISSING = "Missing values: take part as such, stop, or leave such rows out."
 _WITHIN = "Column of the group, such as an account, whose rows a row is compared with first."
 
-Files = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help=_TABLE)]
+Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=_TABLE)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
 Sql = Annotated[str | None, option("A query instead of the whole file, which it calls data.", IN, "QUERY")]
 Header = Annotated[
@@ -87,33 +84,6 @@ Json = Annotated[bool, option("Print JSON, for machines.", OUT, None, "--json")]
 Quiet = Annotated[bool, option("No notes and no progress.", OUT, None, "--quiet", "-q")]
 Debug = Annotated[bool, option("Show where an error comes from.", OUT, None, "--debug")]
 
-WRITTEN = ("header", "delimiter", "na", "skip", "encoding", "sheet", "format")
-"""Options that say how files are written."""
-_READ = ("decimal", "thousands", "numbers", "dates", "missing", "bad_cells")
-_TIMES = ("time", "every", "sessions", "time_zone", "time_unit")
-
-
-def reading(typed: Typed) -> "ReadOptions":
-    """How a table is to be read, from the options that a command has."""
-    from isobag.tables.reading import ReadOptions  # noqa: PLC0415
-    from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
-
-    by = split_names(typed.by) or []
-    return ReadOptions.of(
-        by=by,
-        baseline=split_names(typed.within),
-        id=typed.id_column,
-        bags=bags_of(by=tuple(by), **{name: getattr(typed, name) for name in _TIMES}),
-        **{name: split_names(getattr(typed, name)) for name in ("features", "exclude")},
-        **{name: getattr(typed, name) for name in _READ if getattr(typed, name)},
-        **carried(typed),
-    )
-
-
-def carried(typed: Typed) -> dict[str, Any]:
-    """The columns that --keep names; None stands for all."""
-    return {"carry": None if typed.keep == "all" else split_names(typed.keep) or ()}
-
 
 def split_names(text: str | None) -> list[str] | None:
     """Column names divided by commas; one with a comma stands in double quotes, as in CSV."""
@@ -130,4 +100,4 @@ def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise typer.BadParameter(f"{name} {text}: need a number or auto.") from None
+        raise typer.BadParameter(f"{text!r}; need a number or auto.", param_hint=name) from None

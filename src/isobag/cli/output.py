@@ -1,13 +1,12 @@
-"""From a ranking to what is printed and written: results on standard output, notes and progress on standard error."""
+"""What a command prints and writes: results on standard output, notes on standard error, files whole or not at all."""
 
 import json
 import os
 import re
 import shlex
-import shutil
 import sys
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,104 +16,71 @@ import pyarrow as pa
 import typer
 
 from isobag.cli.options import Typed
-from isobag.cli.process import is_utf8
-from isobag.data.spool import Tick
-from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, naming_stdout, write_table
-from isobag.tables.ranking import Ranking
-from isobag.tables.reasons import number_in_words
-from isobag.tables.sentences import sentences_of
+from isobag.cli.process import filled, terminal_width
+from isobag.storage.files import STDOUT, check_output, naming_stdout
+from isobag.tables.notebook import in_cell
 from isobag.tables.terminal import escape_for_terminal, shown
 
-NOT_PRINTED = ("rank", "rank_share", "extrapolated", "p_shape", "p_size", "n_missing")
-"""Columns of a result that --out and --json have and the terminal has not: the order of the lines is the rank."""
-DEFAULT_WIDTH, MOST_WIDTH = 100, 160
-LONGEST_CELL, LEAST_REASONS = 40, 20
+LONGEST_CELL, LEAST_CELL = 40, 6
 REASONS = "reasons"
 _BETWEEN_REASONS = re.compile(r"(?<=\)), ")
 
 
-def check_targets(typed: Typed, files: Sequence[str], model_read: Path | None) -> None:
+def check_targets(typed: Typed) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
     tables = typed.out or []
     for table in tables:
         check_output(table)
     if [str(path) for path in tables].count(STDOUT) > 1:
         raise ValueError("--out - is given twice; standard output takes one table.")
-    if typed.report is not None:
-        if find_spec("jinja2") is None:
-            raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
-        if typed.report.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"{str(typed.report)!r} has no known ending for a report; choose .html.")
-    read = [*files, *([] if model_read is None else [str(model_read)])]
-    taken = {Path(file).resolve(): "is read" for file in read}
-    for path in (*tables, typed.report, typed.save_model):
-        if path is None or str(path) == STDOUT:
+    for path, endings in ((typed.report, (".html", ".htm")), (typed.junit, (".xml",))):
+        if path is not None and path.suffix.lower() not in endings:
+            raise ValueError(f"{str(path)!r} has no known ending for this option; choose {endings[0]}.")
+    if typed.report is not None and find_spec("jinja2") is None:
+        raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
+    files = [file for name in typed.files or [] for file in (glob(name, recursive=True) or [name])]
+    taken = {Path(file).resolve(): "is read" for file in (*files, typed.model) if file is not None}
+    for path in _written(typed):
+        if str(path) == STDOUT:
             continue
-        if not path.absolute().parent.is_dir():
-            raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
+        check_folder(path)
         if path.resolve() in taken:
             raise ValueError(f"{str(path)!r} cannot be written: it {taken[path.resolve()]} by the same command.")
         taken[path.resolve()] = "is written"
 
 
-def write_results(ranking: Ranking, typed: Typed, source: str, tick: Tick | None) -> None:
-    """Write all that was ranked, and the report."""
-    if typed.out:
-        write_table(typed.out, _counted(ranking, tick))
-    if typed.report is not None:
-        from isobag.report import write_report  # noqa: PLC0415, loads jinja2
-
-        write_report(ranking, typed.report, source=source, command=command_line())
+def check_folder(path: Path | None) -> None:
+    """Refuse a file in a folder that is not there."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
 
 
-def show_results(ranking: Ranking, typed: Typed, verdict: Mapping[str, Any] | None = None) -> None:
-    """Print the oddest and what there is to say, unless the results themselves go to standard output."""
-    written = [path for path in (typed.save_model, *(typed.out or ()), typed.report) if path is not None]
-    if any(str(path) == STDOUT for path in written):
+def show(
+    typed: Typed,
+    facts: Mapping[str, Any],
+    lines: Iterable[str] = (),
+    table: Mapping[str, Any] | None = None,
+    notes: Iterable[str] = (),
+) -> None:
+    """Print a result: as JSON, or as lines, a table and notes; of a table that went to standard output only notes."""
+    written = _written(typed)
+    is_piped = STDOUT in map(str, written)
+    if typed.json and not is_piped:
+        print_json(facts)
         return
-    verdict = verdict or {}
-    top = ranking.columns(0, typed.top)
-    if typed.json:
-        print_json({**facts_of(ranking), **verdict, "top": rows_of(top)})
-        return
-    if len(top["score"]):
-        print_table({name: column for name, column in top.items() if name not in NOT_PRINTED})
-    for sentence in sentences_of(ranking):
-        note(sentence, typed.quiet)
-    if "sentence" in verdict:
-        print_line(verdict["sentence"])
-    if written:
-        note(f"Written: {', '.join(map(str, written))}.", typed.quiet)
+    for line in () if is_piped else lines:
+        print_line(filled(escape_for_terminal(line), sys.stdout))
+    if table and not is_piped:
+        print_table(table)
+    for sentence in notes:
+        note(sentence, typed.is_silent)
+    if written and not is_piped:
+        note(f"Written: {', '.join(map(str, written))}.", typed.is_silent)
 
 
-def facts_of(ranking: Ranking) -> dict[str, Any]:
-    """What --json prints beside the oddest."""
-    return {
-        f"n_{ranking.unit}s": len(ranking),
-        "n_rows": ranking.summary.n_rows,
-        "n_flagged": ranking.n_flagged,
-        "n_expected": ranking.n_expected,
-        "n_left_out": len(ranking) - ranking.n_ranked,
-        "features": [column.name for column in ranking.encoding.columns],
-        "threshold": float(ranking.judged.threshold),
-        "rule": ranking.rule,
-        "notes": sentences_of(ranking),
-        "table": ranking.summary.as_dict(),
-    }
-
-
-def _counted(ranking: Ranking, tick: Tick | None) -> Iterator[dict[str, Any]]:
-    n_done = 0
-    for columns in ranking.parts(BATCH_ROWS):
-        yield columns
-        n_done += len(columns["score"])
-        if tick is not None:
-            tick("writing", n_done, len(ranking))
-
-
-def rows_of(top: dict[str, Any]) -> list[dict[str, Any]]:
+def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns as a list of rows, in plain Python."""
-    rows: list[dict[str, Any]] = pa.table(top).to_pylist()
+    rows: list[dict[str, Any]] = pa.table(dict(columns)).to_pylist()
     return rows
 
 
@@ -130,48 +96,42 @@ def print_line(text: str) -> None:
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    """One JSON object; what is not a number comes as null."""
-    print_line(json.dumps(_plain(content), ensure_ascii=not is_utf8(sys.stdout), allow_nan=False))
+    """One JSON object in ASCII; what is not a number comes as null."""
+    print_line(json.dumps(json.loads(json.dumps(content, default=str), parse_constant=lambda _: None)))
 
 
-def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) -> None:
-    """Columns side by side, as wide as the terminal, or 100 characters where there is none: reasons are cut to fit."""
-    width = width or terminal_width()
-    rows = rows_of(dict(columns))
-    names = list(columns)
-    are_numbers = [
-        all(isinstance(row[name], float | int) and not isinstance(row[name], bool) for row in rows) for name in names
-    ]
-    texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name]) for row in rows)] for name in names}
-    widths = {name: max(map(cell_width, own)) for name, own in texts.items() if name != REASONS}
-    left = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
+def print_table(columns: Mapping[str, Any]) -> None:
+    """Columns side by side, no wider than the terminal: texts are cut to fit."""
+    rows = rows_of(columns)
+    texts = {name: [shown(name), *(in_cell(row[name]) for row in rows)] for name in columns}
     if REASONS in texts:
-        texts[REASONS] = [REASONS, *(shortened(row[REASONS], left) for row in rows)]
-        widths[REASONS] = 0
+        texts[REASONS] = [REASONS, *(", ".join(_reasons(row[REASONS])[:2]) for row in rows)]
+    widths = {name: max(map(cell_width, column)) for name, column in texts.items()}
+    widths |= {name: min(width, LONGEST_CELL) for name, width in widths.items() if name != REASONS}
+    right = [name for name in columns if all(type(row[name]) in (int, float, type(None)) for row in rows)]
+    flexible = [name for name in columns if any(isinstance(row[name], str) for row in rows)]
+    too_wide = sum(widths.values()) + 2 * (len(widths) - 1) - terminal_width()
+    while too_wide > 0 and flexible:
+        widest = max(flexible, key=lambda name: widths[name] / (2 if name == REASONS else 1))
+        if widths[widest] <= LEAST_CELL:
+            break
+        widths[widest] -= 1
+        too_wide -= 1
+    if REASONS in texts:
+        shorter = (_reasons(row[REASONS])[0] for row in rows)
+        whole = zip(texts[REASONS], [REASONS, *shorter], strict=True)
+        texts[REASONS] = [two if cell_width(two) <= widths[REASONS] else first for two, first in whole]
     is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for k in range(len(rows) + 1):
-        cells = [
-            _padded(texts[name][k], widths[name], is_right) for name, is_right in zip(names, are_numbers, strict=True)
-        ]
-        line = "  ".join(cells).rstrip()
+        cells = {name: _cut(texts[name][k], widths[name], at_end=name == REASONS) for name in columns}
+        gaps = {name: " " * (widths[name] - cell_width(cell)) for name, cell in cells.items()}
+        line = "  ".join(gaps[name] + cell if name in right else cell + gaps[name] for name, cell in cells.items())
+        line = line.rstrip()
         print_line(typer.style(line, bold=True) if is_terminal and not k else line)
 
 
-def terminal_width() -> int:
-    """Width of the terminal, else of a page."""
-    if not (sys.stdout.isatty() or sys.stderr.isatty()):
-        return DEFAULT_WIDTH
-    return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
-
-
-def shortened(reasons: str, width: int) -> str:
-    """At most two reasons, those that fit into so many characters; one that is too long is cut."""
-    parts = [escape_for_terminal(part) for part in _BETWEEN_REASONS.split(reasons)]
-    two = ", ".join(parts[:2])
-    text = two if cell_width(two) <= width else parts[0]
-    while cell_width(text) > width:
-        text = text[:-2] + "…"
-    return text
+def _reasons(text: str) -> list[str]:
+    return [escape_for_terminal(part) for part in _BETWEEN_REASONS.split(text)]
 
 
 def cell_width(text: str) -> int:
@@ -179,37 +139,25 @@ def cell_width(text: str) -> int:
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def _padded(text: str, width: int, is_right: bool) -> str:
-    gap = " " * (width - cell_width(text))
-    return gap + text if is_right else text + gap
+def _cut(text: str, width: int, at_end: bool) -> str:
+    """A text in so many columns: what is too long loses its end, or its middle, so that labels can be told apart."""
+    if cell_width(text) <= width:
+        return text
+    middle = len(text) if at_end else len(text) // 2
+    head, tail = text[:middle], text[middle:]
+    while cell_width(head + tail) >= width:
+        head, tail = (head[:-1], tail) if len(head) > len(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
 
 
-def note(text: str, quiet: bool) -> None:
+def note(text: str, is_silent: bool) -> None:
     """A note on standard error, apart from results."""
-    if quiet:
+    if is_silent:
         return
-    text = escape_for_terminal(text)
-    if sys.stderr.isatty():
-        text = textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
-    print(text, file=sys.stderr, flush=True)  # a live table lets it through above itself
+    print(filled(escape_for_terminal(text), sys.stderr), file=sys.stderr, flush=True)
 
 
-def in_cell(value: Any) -> str:
-    """A value as shown in a table."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
-        return "-"
-    if isinstance(value, float):
-        return number_in_words(float(f"{value:.3g}"))
-    return shown(str(value).removesuffix(" 00:00:00"), LONGEST_CELL)  # a day, not its midnight
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None  # noqa: PLR0124
-    return value if value is None or isinstance(value, str | int | bool) else str(value)
+def _written(typed: Typed) -> list[Path]:
+    """Files that the command writes."""
+    paths = (typed.save_model, *(typed.out or ()), typed.report, typed.junit)
+    return [path for path in paths if path is not None]

@@ -8,43 +8,38 @@ import errno
 import io
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import wraps
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 
 from isobag.tables.terminal import escape_for_terminal
 
-_SIGNALS = ("SIGTERM", "SIGHUP")
 TOO_MANY, FAILED = 1, 2
 """Exit status where more is flagged than `score --max-odd` allows, and where something went wrong."""
 STOPPED = 130
+DEFAULT_WIDTH, MOST_WIDTH = 100, 160
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
-_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "jinja2": "report"}
-_EXTRAS |= {"mcp": "mcp", "openpyxl": "excel"}
+_EXTRAS = {"duckdb": "cli", "jinja2": "report", "mcp": "mcp", "anyio": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 _PARAMETER = re.compile(r"""(?<![^\s(])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|(-?[\w.+-]*\w))?""")
 """A parameter in a sentence of the library, by itself or with its value: features= or missing='drop'."""
+_NONE = re.compile(r"(?<=need |e of )None(?: or|,) ")
+"""The value that an option has which is not given."""
 _RENAMED = {"n_jobs": "jobs", "random_state": "seed"}
-
-
-class StoppedError(BaseException):
-    """A signal asks the process to end; open part files are removed while it propagates."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number
 
 
 def stop_on_signals() -> None:
     """End on SIGTERM and SIGHUP as on Ctrl-C: part files are removed, and the exit status is 128 plus the signal."""
-    for name in _SIGNALS:
+    for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _stop)
@@ -52,7 +47,7 @@ def stop_on_signals() -> None:
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
-    raise StoppedError(number)
+    raise KeyboardInterrupt(128 + number)  # open part files are removed while it propagates
 
 
 def prepare_streams() -> None:
@@ -61,13 +56,22 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, open to the end
-        elif isinstance(stream, io.TextIOWrapper) and not is_utf8(stream):
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def is_utf8(stream: Any) -> bool:
-    """Whether all characters can be written to a stream as they are."""
-    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
+def terminal_width() -> int:
+    """Width of the terminal, else of a page."""
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return DEFAULT_WIDTH
+    return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
+
+
+def filled(text: str, stream: TextIO) -> str:
+    """A sentence in lines of the terminal; elsewhere in one."""
+    if not stream.isatty():
+        return text
+    return textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
 
 
 def finish_output(code: Any) -> Any:
@@ -98,16 +102,17 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except (KeyboardInterrupt, StoppedError) as stopped:
+        except KeyboardInterrupt as stopped:
             typer.echo(STOPPED_SENTENCE, err=True)
-            raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
+            raise typer.Exit(stopped.args[0] if stopped.args else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             with suppress(OSError):  # the exit code reports it too
                 if kwargs.get("debug"):
                     traceback.print_exc()
                 elif not is_closed_pipe:  # nobody reads any more
-                    typer.echo(f"Error: {escape_for_terminal(sentence_of(error, kwargs))}", err=True)
+                    sentence = escape_for_terminal(sentence_of(error, kwargs))
+                    typer.echo(filled(f"Error: {sentence}", sys.stderr), err=True)
             raise typer.Exit(FAILED) from None
 
     return run
@@ -143,4 +148,4 @@ def on_command_line(sentence: str, options: Container[str]) -> str:
         value = next((text for text in match.groups()[1:] if text is not None), None)
         return f"--{name.replace('_', '-')}" + ("" if value is None else f" {value}")
 
-    return _PARAMETER.sub(option, sentence)
+    return _PARAMETER.sub(option, _NONE.sub("", sentence))

@@ -1,83 +1,76 @@
-"""The steps of every command that ranks or learns: open, read, learn or load, rank, write, show."""
+"""Commands that rank or learn: read, learn or load, rank, write, show."""
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import typer
 
-from isobag.cli.inputs import Input, input_of, new_detector, open_model, threads_for
+from isobag.cli.inputs import new_detector, open_model, open_source, read_options, read_table, threads_for
 from isobag.cli.options import Typed
-from isobag.cli.output import (
-    check_targets,
-    in_cell,
-    note,
-    print_json,
-    rows_of,
-    show_results,
-    write_results,
-)
+from isobag.cli.output import check_targets, command_line, rows_of, show
 from isobag.cli.process import TOO_MANY, sentence_of
 from isobag.cli.progress import progress
 from isobag.storage.atomic import write_whole
-from isobag.storage.files import naming_stdout
+from isobag.storage.files import BATCH_ROWS, naming_stdout, write_table
+from isobag.tables.batch import names_of_files
 from isobag.tables.detect import fit_table
 from isobag.tables.model import Model
+from isobag.tables.notebook import in_cell
 from isobag.tables.ranking import Ranking, rank
-from isobag.tables.sentences import least_flagged, sentences_of_calibration
+from isobag.tables.reading import ReadOptions
+from isobag.tables.sentences import least_flagged, sentences_of, sentences_of_calibration
 from isobag.tables.summary import FEATURE
 from isobag.tables.terminal import escape_for_terminal
+
+NOT_PRINTED = ("rank", "rank_share", "extrapolated", "p_shape", "p_size", "n_missing")
+"""Columns of a result that --out and --json have and the terminal has not: the order of the lines is the rank."""
 
 
 def detect(typed: Typed) -> None:
     """Rank the rows or groups of a table by a detector that is fitted to them."""
     detector = new_detector(typed)
     detector.calibrates = typed.save_model is not None
-    show_results(_rank(detector, input_of(typed), typed), typed)
+    check_targets(typed)
+    _show_ranking(typed, _rank(typed, detector, read_options(typed)))
 
 
 def fit(typed: Typed) -> None:
     """Fit a detector to a table and write it to a file."""
-    detector, table_input = new_detector(typed), input_of(typed)
+    detector, options = new_detector(typed), read_options(typed)
     detector.check_params()
-    check_targets(typed, table_input.matching_files, None)
+    check_targets(typed)
     with progress(typed.is_silent) as bar:
-        table = table_input.read(bar)
+        table = read_table(open_source(typed, options), options, bar)
         detector.set_params(n_jobs=threads_for(typed.jobs, table.n_rows))
-        with bar.stage("learning"):
-            fit_table(table, detector, typed.min_size)
-        Model(detector, table.options.by, table.options.bags).save(typed.save_model)
+        bar.stage("learning")
+        fit_table(table, detector, typed.min_size)
+        Model(detector, options.by, options.bags).save(typed.save_model)
     n_rows, names = len(table.rows), list(table.encoding.names)
-    if typed.json:
-        facts = {"model": str(typed.save_model), "n_rows": n_rows, "features": names}
-        print_json({**facts, "threshold": float(detector.offset_), "table": table.summary.as_dict()})
-        return
-    note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {typed.save_model}.", typed.quiet)
-    for sentence in [*sentences_of_calibration(detector), *table.summary.sentences()]:
-        note(sentence, typed.quiet)
+    facts = {"model": str(typed.save_model), "n_rows": n_rows, "features": names}
+    facts |= {"threshold": float(detector.offset_), "table": table.summary.as_dict()}
+    learned = f"{n_rows:,} rows learned from ({', '.join(names)})."
+    show(typed, facts, notes=[learned, *sentences_of_calibration(detector), *table.summary.sentences()])
 
 
 def score(typed: Typed) -> None:
     """Rank the rows or groups of a table by a model; leave with TOO_MANY if more than --max-odd is flagged."""
     started = time.monotonic()
-    check_junit(typed)
+    check_targets(typed)
     try:
         ranking = _score(typed)
-        verdict = None if typed.max_odd is None else _verdict(ranking, typed.max_odd)
+        verdict = {} if typed.max_odd is None else _verdict(ranking, typed.max_odd)
     except Exception as error:
-        write_junit(typed, started, "error", sentence_of(error, vars(typed)))
+        _write_junit(typed, started, "error", sentence_of(error, vars(typed)))
         raise
-    outcome = verdict or {}
-    text = "" if verdict is None else "\n".join(_lines(ranking, typed.top))
-    write_junit(
-        typed, started, "failure" if outcome.get("status") == "odd" else None, outcome.get("sentence", ""), text
-    )
-    show_results(ranking, typed, outcome)
+    is_odd = verdict.get("status") == "odd"
+    lines = "\n".join(_lines(ranking, typed.top)) if verdict else ""
+    _write_junit(typed, started, "failure" if is_odd else None, verdict.get("sentence", ""), lines)
+    _show_ranking(typed, ranking, verdict)
     with naming_stdout():  # what cannot be printed is an error, and not a verdict
         sys.stdout.flush()
-    if outcome.get("status") == "odd":
+    if is_odd:
         raise typer.Exit(TOO_MANY)
 
 
@@ -89,31 +82,58 @@ def _score(typed: Typed) -> Ranking:
     for name in ("per_day", "max_odd"):
         if getattr(typed, name) is not None and detector.model_.calibration is None:
             raise ValueError(f"{name}= needs p-values, and the model was fitted without them.")
-    if typed.per_day is not None:
-        if typed.fdr is not None:
-            raise ValueError("fdr= and per_day= are alternatives; give one of them.")
-        typed.budget = typed.per_day * typed.days
+    if typed.per_day is not None and typed.fdr is not None:
+        raise ValueError("fdr= and per_day= are alternatives; give one of them.")
     if typed.max_odd is not None:
         if not 0 <= typed.max_odd < 1:
             raise ValueError(f"max_odd={typed.max_odd!r}; need a share of 0 or more and below 1.")
         if typed.fdr is None and typed.per_day is None:
             typed.fdr = 0.1
-    return _rank(detector, input_of(typed, model=model), typed, typed.model)
+    return _rank(typed, detector, read_options(typed, model), is_fitted=True)
 
 
-def _rank(detector: Any, table_input: Input, typed: Typed, fitted_in: Path | None = None) -> Ranking:
-    is_fitted = fitted_in is not None
+def _rank(typed: Typed, detector: Any, options: ReadOptions, is_fitted: bool = False) -> Ranking:
+    """Read, rank, and write what is to be written."""
     detector.check_params()
-    check_targets(typed, table_input.matching_files, fitted_in)
+    source = open_source(typed, options)
+    how = {"fdr": typed.fdr, "budget": None if typed.per_day is None else typed.per_day * typed.days}
     with progress(typed.is_silent) as bar:
-        table = table_input.read(bar, model=detector if is_fitted else None)
+        table = read_table(source, options, bar, detector if is_fitted else None)
         detector.set_params(n_jobs=threads_for(typed.jobs, table.n_rows))
-        how = {"fdr": typed.fdr, "budget": typed.budget, "min_size": typed.min_size}
-        ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=bar.stage)
+        ranking = rank(table, detector, is_fitted=is_fitted, min_size=typed.min_size, stage=bar.stage, **how)
+        bar.stage("writing")
         if typed.save_model is not None:
-            Model(detector, table.options.by, table.options.bags).save(typed.save_model)
-        write_results(ranking, typed, table_input.name, bar.tick)
-        return ranking
+            Model(detector, options.by, options.bags).save(typed.save_model)
+        if typed.out:
+            write_table(typed.out, ranking.parts(BATCH_ROWS))
+        if typed.report is not None:
+            from isobag.report import write_report  # noqa: PLC0415, loads jinja2
+
+            name = names_of_files(typed.files or []) or typed.sql
+            write_report(ranking, typed.report, source=name, command=command_line())
+    return ranking
+
+
+def _show_ranking(typed: Typed, ranking: Ranking, verdict: dict[str, Any] | None = None) -> None:
+    """The oddest, and what there is to say of all."""
+    verdict = verdict or {}
+    facts = {
+        f"n_{ranking.unit}s": len(ranking),
+        "n_rows": ranking.summary.n_rows,
+        "n_flagged": ranking.n_flagged,
+        "n_expected": ranking.n_expected,
+        "n_left_out": len(ranking) - ranking.n_ranked,
+        "features": [column.name for column in ranking.encoding.columns],
+        "threshold": float(ranking.judged.threshold),
+        "rule": ranking.rule,
+        "notes": sentences_of(ranking),
+        "table": ranking.summary.as_dict(),
+        **verdict,
+    }
+    top = ranking.columns(0, typed.top)
+    table = {name: column for name, column in top.items() if name not in NOT_PRINTED} if len(top["score"]) else None
+    lines = [verdict["sentence"]] if verdict else []
+    show(typed, {**facts, "top": rows_of(top)}, lines, table, facts["notes"])
 
 
 def _verdict(ranking: Ranking, max_odd: float) -> dict[str, Any]:
@@ -126,8 +146,8 @@ def _verdict(ranking: Ranking, max_odd: float) -> dict[str, Any]:
             raise ValueError(f"{column.name}: no value in any of {ranking.summary.n_rows:,} rows; nothing to check.")
     calibration = ranking.judged.model.calibration
     extrapolates = not ranking.detector.exact and None not in calibration.tails
-    if ranking.fdr is not None and least_flagged(min(calibration.sizes), n, ranking.fdr) > n and not extrapolates:
-        n_aside = min(calibration.sizes)
+    n_aside = min(calibration.sizes)
+    if ranking.fdr is not None and least_flagged(n_aside, n, ranking.fdr) > n and not extrapolates:
         raise ValueError(f"With {n_aside:,} calibration {unit}s nothing can be flagged at FDR {ranking.fdr:g}.")
     share = n_flagged / n
     status, more = ("odd", "more") if share > max_odd else ("fine", "not more")
@@ -141,18 +161,7 @@ def _lines(ranking: Ranking, n: int) -> list[str]:
     return [", ".join(f"{escape_for_terminal(name)} {in_cell(value)}" for name, value in row.items()) for row in rows]
 
 
-def check_junit(typed: Typed) -> None:
-    """Refuse to write JUnit XML over what is read."""
-    path: Path | None = typed.junit
-    if path is None:
-        return
-    if path.suffix.lower() != ".xml":
-        raise ValueError(f"{str(path)!r} has no known ending for JUnit XML; choose .xml.")
-    if path.resolve() in [Path(name).resolve() for name in (typed.model, *(typed.files or ()))]:
-        raise ValueError(f"{str(path)!r} cannot be written: it is read by the same command.")
-
-
-def write_junit(typed: Typed, started: float, outcome: str | None, message: str, text: str = "") -> None:
+def _write_junit(typed: Typed, started: float, outcome: str | None, message: str, text: str = "") -> None:
     """One test case, called by the files; ``outcome``: failure, error, or None if all is fine."""
     if typed.junit is None:
         return

@@ -55,7 +55,7 @@ class DeviceRows(Rows):
         """Parts of the tensor."""
         return (self.X[rows] for rows in slices(len(self), self._block_rows))
 
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some rows, in host memory: (k, d)."""
         rows: Floats = self._picked(numbers).double().cpu().numpy()
         return rows
@@ -64,7 +64,9 @@ class DeviceRows(Rows):
         """Some rows, on the device."""
         return DeviceRows(self._picked(numbers), self._like, self.names)
 
-    def _picked(self, numbers: Ints) -> "torch.Tensor":
+    def _picked(self, numbers: slice | Ints) -> "torch.Tensor":
+        if isinstance(numbers, slice):
+            return self.X[numbers]
         return self.X[sys.modules["torch"].as_tensor(np.ascontiguousarray(numbers), device=self.X.device)]
 
     @property
@@ -100,8 +102,8 @@ class DeviceRows(Rows):
             return tensor
         return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(tensor)
 
-    def grouped_blocks(self, ids: "Ints | torch.Tensor", stops: Ints | None = None) -> Iterator[GroupedBlock]:
-        """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, on the device; no group is cut, however large."""
         numbers = sys.modules["torch"].as_tensor(ids, device=self.X.device)
         ends = numbers.bincount().cumsum(0).cpu().numpy()
         is_sorted = bool((numbers[1:] >= numbers[:-1]).all())

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.backends.threads import slices
-from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
+from isobag.data.device import as_tensor, lives_on_gpu
 from isobag.data.frames import refuse_lazy
-from isobag.data.rows import BLOCK_ROWS, ArrayRows, GroupedBlock, Rows, count_ids
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
@@ -33,7 +32,7 @@ class Groups:
     @cached_property
     def sizes(self) -> Ints:
         """Number of points of each group: (g,)."""
-        return count_ids(self.ids, len(self.labels))
+        return np.bincount(self.ids, minlength=len(self.labels))
 
     def blocks(self, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All points, sorted by group; ``stops``: the groups before which a block must end."""
@@ -48,34 +47,8 @@ class Groups:
         """Only the groups with the numbers given, in that order: (k,)."""
         places = np.full(len(self.labels), -1, dtype=self.ids.dtype)
         places[numbers] = np.arange(len(numbers))
-        blocks = slices(len(self.ids), BLOCK_ROWS)
-        rows = np.concatenate([own.start + np.flatnonzero(places[self.ids[own]] >= 0) for own in blocks])
+        rows = np.flatnonzero(places[self.ids] >= 0)
         return Groups(self.rows.part(rows), places[self.ids[rows]], self.labels[numbers])
-
-
-class DeviceGroups(Groups):
-    """Groups whose numbers (n,) are a tensor on a device, copied to host memory only when needed."""
-
-    numbers: Any
-
-    def __init__(self, rows: Rows, numbers: Any, labels: npt.NDArray[Any]) -> None:
-        self.__dict__.update(rows=rows, numbers=numbers, labels=labels)  # a frozen data class sets none by name
-
-    @cached_property
-    def ids(self) -> Ints:
-        """The numbers in host memory."""
-        ids: Ints = self.numbers.cpu().numpy()
-        return ids
-
-    @cached_property
-    def sizes(self) -> Ints:
-        """Number of points of each group, counted on the device."""
-        sizes: Ints = self.numbers.bincount(minlength=len(self.labels)).cpu().numpy()
-        return sizes
-
-    def blocks(self, stops: Ints | None = None) -> Iterator[GroupedBlock]:
-        """All points, sorted on the device."""
-        return self.rows.grouped_blocks(self.numbers, stops)
 
 
 def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Any:
@@ -87,18 +60,12 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
     if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
         X, groups = _split_column(X, groups)
     if groups is not None:
-        is_there = lives_on_gpu(groups)
-        labels = as_tensor(groups) if is_there else as_labels(groups)
+        labels = as_tensor(groups).cpu().numpy() if lives_on_gpu(groups) else as_labels(groups)
         if labels.ndim != 1:
             raise ValueError(f"groups has shape {tuple(labels.shape)}; need one label for each row.")
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if len(labels) != n_rows:
             raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
-        if is_there:
-            numbers, names = _number_on_device(labels)
-            rows = as_rows(estimator, X, reset=reset)
-            is_device = isinstance(rows, DeviceRows)
-            return DeviceGroups(rows, numbers, names) if is_device else Groups(rows, numbers.cpu().numpy(), names)
         ids, names = number_labels(labels)
         with name_group_in_error(names, ids):
             return Groups(as_rows(estimator, X, reset=reset), ids, names)
@@ -130,18 +97,6 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
             checked.append(check_points(estimator, part, reset=reset and label == 0, allow_nan=fills_gaps))
     ids = np.repeat(labels, [len(part) for part in checked])
     return Groups(ArrayRows(np.concatenate(checked), feature_names_of(estimator)), ids, labels)
-
-
-def _number_on_device(labels: Any) -> tuple[Any, npt.NDArray[Any]]:
-    """``number_labels`` for labels that are numbers on a GPU: the numbers stay there."""
-    if bool((labels != labels).any()):  # noqa: PLR0124, NaN differs from itself
-        raise ValueError("groups has NaN labels; label or remove these rows.")
-    names, numbers = labels.unique(return_inverse=True)
-    first = numbers.new_full((len(names),), len(labels))
-    first.scatter_reduce_(0, numbers, (numbers * 0 + 1).cumsum(0) - 1, "amin")  # the first row of each label
-    order = first.argsort()
-    places = order.argsort()
-    return places[numbers], names[order].cpu().numpy()
 
 
 def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:

@@ -110,7 +110,7 @@ EVERY = Parameter(
     lambda value: isinstance(value, str) and LENGTH.fullmatch(value) is not None,
 )
 TIME_ZONE = Parameter(
-    "need the name of a time zone, such as 'Europe/Berlin', or None for UTC",
+    "need the name of a time zone, such as 'Europe/Berlin'",
     (None,),
     lambda value: isinstance(value, str),
 )

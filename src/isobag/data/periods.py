@@ -23,7 +23,8 @@ _UNITS = {"s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND, "d": _DAY, "w": 
 _FIRST_MONDAY = 3
 """1970-01-01 was a Thursday: three days more than whole weeks."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ALIGNED = datetime(2000, 1, 1, tzinfo=UTC)
+_ALIGNED = np.array([946_684_800 * _SECOND])
+"""The year 2000."""
 
 
 def length_of(text: Any, name: str) -> int:
@@ -40,18 +41,6 @@ def zone_of(name: str | None) -> ZoneInfo:
         return ZoneInfo("UTC" if name is None else name)
     except (OSError, ValueError, TypeError, LookupError):
         raise ValueError(f"time_zone={name!r}; {TIME_ZONE.need}.") from None
-
-
-def as_times(times: Any) -> Ints:
-    """Times in microseconds since 1970 UTC: from datetime64 or whole numbers, which are microseconds already: (n,)."""
-    values = np.asarray(times)
-    if values.dtype.kind == "M":
-        if np.isnat(values).any():
-            raise ValueError(f"times has no time in row {int(np.flatnonzero(np.isnat(values))[0])}; need one a row.")
-        values = values.astype("datetime64[us]").view(np.int64)
-    if values.dtype.kind not in "iu" or values.ndim != 1:
-        raise ValueError(f"times is {values.dtype} of shape {values.shape}; need datetime64 or microseconds, (rows,).")
-    return values.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -74,7 +63,7 @@ class Calendar:
     @cached_property
     def _shift(self) -> int:
         """By how much periods shorter than a day are shifted, so that they begin where local hours do."""
-        return _offset(_ALIGNED, self.zone) % self.length
+        return int(offsets(_ALIGNED, self.zone)[0]) % self.length
 
     @property
     def _counts_days(self) -> bool:
@@ -95,28 +84,19 @@ class Calendar:
             return numbers * self.length - self._shift
         n_days = self.length // _DAY
         days = numbers * n_days - (_FIRST_MONDAY if n_days % 7 == 0 else 0)
-        distinct, places = np.unique(days, return_inverse=True)
-        return np.array([self._midnight(int(day)) for day in distinct], dtype=np.int64)[places].reshape(days.shape)
+        return self.of_clocks(days * _DAY)
 
     def dates(self, numbers: Ints) -> Array:
         """When periods start, as the clock shows it there: (n,) datetime64[us]."""
         return self.local(self.starts(numbers)).view("datetime64[us]")
 
-    def number_at(self, moment: Any) -> int:
-        """The number of one period: of a date and time as clocks of the zone show it, or of microseconds since 1970."""
-        (time,) = as_times(np.atleast_1d(moment if isinstance(moment, int | np.integer) else np.datetime64(moment)))
-        if not isinstance(moment, int | np.integer):
-            clock = (_EPOCH + timedelta(microseconds=int(time))).replace(tzinfo=self.zone)
-            time -= _offset(clock, self.zone)
-        return int(self.numbers(np.array([time]))[0])
-
     def local(self, times: Ints) -> Ints:
         """What clocks of the zone show, as if it were UTC: (n,) -> (n,)."""
-        if self.time_zone in (None, "UTC"):
-            return times
-        quarters, places = np.unique(times // _QUARTER, return_inverse=True)  # clocks change at whole quarters
-        offsets = [_offset(_EPOCH + timedelta(seconds=int(one) * 900), self.zone) for one in quarters]
-        return times + np.array(offsets, dtype=np.int64)[places].reshape(times.shape)
+        return times + offsets(times, self.zone)
+
+    def of_clocks(self, shown: Ints) -> Ints:
+        """When clocks of the zone show something, the first time if twice, as if it were UTC: (n,) -> (n,)."""
+        return shown - offsets(shown, self.zone, by_clocks=True)
 
     @property
     def _cycles(self) -> list[int]:
@@ -132,16 +112,16 @@ class Calendar:
         local = self.local(self.starts(numbers)) + _FIRST_MONDAY * _DAY
         return [local % cycle // self.length for cycle in self._cycles]
 
-    def _midnight(self, day: int) -> int:
-        date = (_EPOCH + timedelta(days=day)).replace(tzinfo=None)
-        return day * _DAY - _offset(date.replace(tzinfo=self.zone), self.zone)
 
-
-def _offset(moment: datetime, zone: ZoneInfo) -> int:
-    """By how many microseconds clocks of a zone are ahead of UTC."""
-    offset = moment.astimezone(zone).utcoffset() if moment.tzinfo is not zone else moment.utcoffset()
-    assert offset is not None
-    return round(offset.total_seconds()) * _SECOND
+def offsets(times: Ints, zone: ZoneInfo, by_clocks: bool = False) -> Ints:
+    """By how many microseconds clocks of a zone are ahead of UTC, at times or when clocks show these: (n,) -> (n,)."""
+    if zone.key == "UTC":
+        return np.zeros_like(times)
+    quarters, places = np.unique(times // _QUARTER, return_inverse=True)  # clocks change at whole quarters
+    moments = (_EPOCH + timedelta(seconds=900 * quarter) for quarter in quarters.tolist())
+    clocks = (one.replace(tzinfo=zone) if by_clocks else one.astimezone(zone) for one in moments)
+    ahead = [(clock.utcoffset() or timedelta()) // timedelta(microseconds=1) for clock in clocks]
+    return np.array(ahead, dtype=np.int64)[places].reshape(times.shape)
 
 
 def number_sessions(ids: Ints, times: Ints, gap: str) -> Ints:

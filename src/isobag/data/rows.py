@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 
 from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.order import is_rising, stable_order
 
 T = TypeVar("T")
 
@@ -54,13 +53,13 @@ class Rows(ABC):
     def __len__(self) -> int:
         return self._n_rows
 
-    @abstractmethod
     def blocks(self) -> Iterator[Floats]:
         """All rows in order, (m, d) at a time."""
+        return map(self.take, slices(len(self), self.block_rows))
 
     @abstractmethod
-    def take(self, numbers: Ints) -> Floats:
-        """The rows with the numbers given, in that order: (k,) -> (k, d)."""
+    def take(self, numbers: slice | Ints) -> Floats:
+        """The rows with the numbers given, in that order, or some that follow one another: (k,) -> (k, d)."""
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all blocks, merged; ``combine`` must be associative and commutative."""
@@ -116,13 +115,13 @@ class Rows(ABC):
         ``stops``: the groups before which a block must end, the number of all groups last. Groups that are too large
         for one block are cut into several, one after the other.
         """
-        order = None if is_rising(ids) else stable_order(ids)
-        ends = np.cumsum(count_ids(ids))
+        order = None if (ids[1:] >= ids[:-1]).all() else np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids))
         most = max(1, min(GROUPED_ROWS, self.block_rows, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
             for part in slices(rows.stop - rows.start, most):
                 piece = slice(rows.start + part.start, rows.start + part.stop)
-                taken = np.arange(piece.start, piece.stop) if order is None else order[piece].astype(np.int64)
+                taken = np.arange(piece.start, piece.stop) if order is None else order[piece]
                 X = self.take(taken)
                 yield GroupedBlock(X, starts, numbers) if piece == rows else group_rows(X, ids[taken])
 
@@ -134,16 +133,14 @@ class ArrayRows(Rows):
         super().__init__(X.shape[0], X.shape[1], names)
         self.X, self.block_rows = X, block_rows
 
-    def blocks(self) -> Iterator[Floats]:
-        """Parts of the array."""
-        return (self.X[rows] for rows in slices(len(self.X), self.block_rows))
-
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some rows of the array: (k, d)."""
         return self.X[numbers]
 
     def part(self, numbers: Ints) -> Rows:
         """Some rows of the array."""
+        if len(numbers) > self.block_rows:  # perhaps on disk
+            return PartOfRows(self, numbers)
         return ArrayRows(self.X[numbers], self.names, self.block_rows)
 
     @property
@@ -157,14 +154,9 @@ class SparseRows(Rows):
 
     def __init__(self, X: csr_array, names: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS) -> None:
         super().__init__(X.shape[0], X.shape[1], names)
-        self.X, self.block_rows = X, block_rows
+        self.X, self.block_rows = X, max(1, min(block_rows, BLOCK_NUMBERS // self.n_features))
 
-    def blocks(self) -> Iterator[Floats]:
-        """Dense parts of the matrix."""
-        size = max(1, min(self.block_rows, BLOCK_NUMBERS // self.n_features))
-        return (self.X[rows].toarray() for rows in slices(len(self), size))
-
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some rows of the matrix: (k, d)."""
         dense: Floats = self.X[numbers].toarray()
         return dense
@@ -177,16 +169,7 @@ class PartOfRows(Rows):
         super().__init__(len(numbers), rows.n_features, rows.names)
         self._rows, self._numbers, self.block_rows = rows, numbers, rows.block_rows
 
-    def blocks(self) -> Iterator[Floats]:
-        """What is left of each block."""
-        start = 0
-        for block in self._rows.blocks():
-            first, stop = np.searchsorted(self._numbers, (start, start + len(block)))
-            if stop > first:
-                yield block[self._numbers[first:stop] - start]
-            start += len(block)
-
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._rows.take(self._numbers[numbers])
 
@@ -213,7 +196,7 @@ class DerivedRows(Rows):
             yield self._make(X, slice(start, start + len(X)))
             start += len(X)
 
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._make(self._rows.take(numbers), numbers)
 
@@ -279,15 +262,6 @@ def sample_of(n_rows: int, most: int, random_state: Any) -> Ints:
     """Numbers of rows drawn at random, ascending: (most,)."""
     rng = np.random.default_rng(check_random_state(random_state).randint(2**32, size=4, dtype=np.uint64))
     return np.sort(rng.choice(n_rows, most, replace=False))
-
-
-def count_ids(ids: Ints, n_groups: int = 0) -> Ints:
-    """Rows of each group, from the group of each row, without a wider copy of all of these: (n,) -> (g,)."""
-    n_groups = max(n_groups, int(ids.max(initial=-1)) + 1)
-    counts = np.zeros(n_groups, dtype=np.int64)
-    for rows in slices(len(ids), BLOCK_ROWS):
-        counts += np.bincount(ids[rows], minlength=n_groups)
-    return counts
 
 
 def whole_groups(ends: Ints, most: int, stops: Ints | None = None) -> Iterator[tuple[slice, Ints, Ints]]:

@@ -7,7 +7,7 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -158,10 +158,10 @@ class ScalingData:
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature that is constant has the least spread, so any other value is as far as can be.
 
-        Where most values are equal, so that the spread is 0, it is half of the range.
+        Where all values of the sample are equal, and not those of all n rows, the spread is 1 / n of half of the range.
         """
         # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-        usual = np.where(spread > 0, spread, self.half_range)
+        usual = np.where(spread > 0, spread, np.maximum(self.half_range / len(self.rows), _TINY))
         return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
 
 
@@ -196,7 +196,7 @@ def _normal(data: ScalingData) -> Scaling:
     knots = data.of_columns(_knots)
     for j, (values, _, slopes) in enumerate(knots):
         if len(values) == 1:
-            slopes[:] = _MOST if data.is_constant[j] else 1 / data.half_range[j]
+            slopes[:] = _MOST if data.is_constant[j] else -ndtri(0.5 / len(data.rows)) / (2 * data.half_range[j])
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)
@@ -246,39 +246,17 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     of the outer 5 % of the ranks, so that far is far.
     """
     column = np.sort(column)
-    is_new = column[1:] != column[:-1]
-    if is_new.all():
-        places, scores, first, final = _knots_of_ranks(len(column))
-        values = column[places]
-    else:
-        values = column[np.append(True, is_new)]
-        if len(values) > KNOTS:
-            values = np.unique(column[_knot_ranks(len(column))])
-        ranks = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right")
-        scores = ndtri(ranks / (2.0 * len(column)))
-        first, final = _ends_of_lines(scores)
+    values = column[np.append(True, column[1:] != column[:-1])]
+    if len(values) > KNOTS:
+        values = np.unique(column[np.linspace(0, len(column) - 1, KNOTS).astype(np.int64)])
+    ranks = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right")
+    scores = ndtri(ranks / (2.0 * len(column)))
     if len(values) == 1:
         return values, np.zeros(1), np.ones(2)
+    last = len(scores) - 1  # each line goes from one knot to another
+    low = np.clip(np.searchsorted(scores, ndtri(TAIL), "right"), 1, last)
+    high = np.clip(np.searchsorted(scores, ndtri(1 - TAIL), "left") - 1, 0, last - 1)
+    first, final = np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])
     with np.errstate(over="ignore"):  # between values that hardly differ
         slopes = (scores[final] - scores[first]) / (values[final] - values[first])
     return values, scores, np.minimum(slopes, _MOST)
-
-
-@lru_cache(maxsize=16)
-def _knots_of_ranks(n: int) -> tuple[Ints, Floats, Ints, Ints]:
-    """Places of the knots of n different values, their scores, and the ends of the lines around them."""
-    places = _knot_ranks(n)
-    scores = ndtri((2 * places + 1) / (2.0 * n))
-    return places, scores, *_ends_of_lines(scores)
-
-
-def _knot_ranks(n: int) -> Ints:
-    return np.arange(n) if n <= KNOTS else np.linspace(0, n - 1, KNOTS).astype(np.int64)
-
-
-def _ends_of_lines(scores: Floats) -> tuple[Ints, Ints]:
-    """From which knot to which each line goes: before the first, after the first, ...: (k + 1,), (k + 1,)."""
-    last = len(scores) - 1
-    low = np.clip(np.searchsorted(scores, ndtri(TAIL), "right"), min(1, last), last)
-    high = np.clip(np.searchsorted(scores, ndtri(1 - TAIL), "left") - 1, 0, max(last - 1, 0))
-    return np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])

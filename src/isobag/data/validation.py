@@ -1,7 +1,7 @@
 """Validation of input: every error is one sentence with the value, its place and the reason."""
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -104,17 +104,9 @@ def check_points(
 ) -> Floats:
     """Rows of numbers as a float64 array: (n, d). ``reset`` learns the number and names of the features."""
     _refuse_non_numbers(X)
-    try:
-        values: Floats = validate_data(
-            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
-        )
-    except (TypeError, ValueError, OverflowError) as error:
-        place = _first_entry(X, _is_unreadable)
-        if place is None:
-            raise
-        reason = str(error).splitlines()[0]
-        message = f"{_described(X, *place)}, which is not a number: {reason}"
-        raise _error_at(place[0], message, type(error)) from None
+    values: Floats = validate_data(
+        estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
+    )
     check_magnitudes(values, getattr(estimator, "feature_names_in_", None), allow_nan=allow_nan)
     return values
 
@@ -159,21 +151,37 @@ def _error_at(row: int, message: str, kind: type[Exception] = ValueError) -> Exc
 
 
 def _refuse_non_numbers(X: Any) -> None:
-    """Refuse text, dates, complex numbers and masked values, which would be converted silently."""
+    """Refuse text, dates, complex numbers and masked values, which would be converted silently; None is a gap."""
     if issparse(X) or isinstance(X, str | bytes | dict) or X is None or _is_numeric(X):
         return
     if np.ma.is_masked(X):
         raise ValueError("X has masked values; fill or remove them first.")
-    for is_bad, message in (
-        (_is_complex, "Complex data not supported: {}."),
-        (_is_text, "{}, which is text, not a number."),
-        (_is_date, "{}, which is a date, not a number."),
-    ):
-        place = _first_entry(X, is_bad)
-        if place is not None:
-            raise _error_at(place[0], message.format(_described(X, *place)))
+    try:
+        table = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):
+        return
+    for (row, column), value in np.ndenumerate(table) if table.ndim == 2 else ():
+        what, kind = _why_no_number(value)
+        if what:
+            name = _quoted(getattr(X, "columns", None), column)
+            raise _error_at(row, f"{what}: X has {value!r} in row {row}, column {name}.", kind)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError("Complex data not supported.")
+
+
+def _why_no_number(value: Any) -> tuple[str, type[Exception]]:
+    """What is wrong with a cell, "" for a number, and the kind of error that it is."""
+    if isinstance(value, complex | np.complexfloating):
+        return "Complex data not supported" if value.imag else "", ValueError
+    if isinstance(value, str | bytes):
+        return "Text is not a number", ValueError
+    if isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
+        return "A date is not a number", ValueError
+    try:
+        float(0 if value is None else value)
+    except (TypeError, ValueError, OverflowError) as error:
+        return str(error).splitlines()[0], type(error)
+    return "", ValueError
 
 
 def _is_numeric(X: Any) -> bool:
@@ -183,46 +191,6 @@ def _is_numeric(X: Any) -> bool:
         kind.kind in "biuf" if hasattr(kind, "kind") else hasattr(kind, "is_numeric") and kind.is_numeric()
         for kind in types
     )
-
-
-def _is_complex(value: Any) -> bool:
-    return isinstance(value, complex | np.complexfloating) and value.imag != 0
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | bytes)
-
-
-def _is_date(value: Any) -> bool:
-    return isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64)
-
-
-def _is_unreadable(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return True
-    return False
-
-
-def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] | None:
-    """Row, column and value of the first bad entry; None if X is not a table."""
-    if _is_numeric(X):
-        return None
-    try:
-        table = np.asarray(X, dtype=object)
-    except (TypeError, ValueError):
-        return None
-    if table.ndim != 2:
-        return None
-    for (row, column), value in np.ndenumerate(table):
-        if is_bad(value):
-            return row, column, value
-    return None
-
-
-def _described(X: Any, row: int, column: int, value: Any) -> str:
-    return f"X has {value!r} in row {row}, column {_quoted(getattr(X, 'columns', None), column)}"
 
 
 def _quoted(names: Any, column: int) -> str:

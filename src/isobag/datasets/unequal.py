@@ -23,18 +23,7 @@ def thin_groups(
     """Fewer points of each group, so that the sizes of groups differ widely; the rest keep their order.
 
     The new size of a group of n points is drawn log-uniformly between ``low`` and n and rounded; a group of ``low``
-    points or fewer stays as it is. Points are drawn without replacement, and no group is lost.
-
-    Parameters
-    ----------
-    X : (n, d) points.
-    groups : (n,) labels that can be sorted.
-    low : least size of a thinned group, 1 or more.
-    random_state : seed or numpy Generator.
-
-    Returns
-    -------
-    X, groups : the points that are left, and their labels.
+    points or fewer stays as it is. Points are drawn without replacement, and no group is lost. X (n, d), groups (n,).
 
     Examples
     --------
@@ -71,15 +60,6 @@ def make_unequal_groups(
     kind but a spread of .2 instead of 1, one mixes two kinds in equal parts, so that each of its points is ordinary.
     There are odd groups of all sizes: the range of log sizes is cut into ``n_odd`` equal parts, one for each. Of the
     smallest, those that mix can hardly be told: five points are little evidence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isobag.datasets import make_unequal_groups
-    >>> X, groups, y = make_unequal_groups(random_state=0)
-    >>> sizes = np.bincount(groups)
-    >>> X.shape[1], len(y), int(y.sum()), int(sizes.min()), int(sizes.max())
-    (3, 400, 12, 5, 4905)
     """
     _check_numbers(n_groups, n_odd, low, high)
     rng = np.random.default_rng(random_state)
@@ -119,16 +99,6 @@ def make_alike_groups(
     N(0, .09 I). An odd one has .3 c and, by ``kind``: "shifted", 1.5 more in the first feature; "narrower", spreads of
     .4; "correlated", a correlation of .95 of the first two features; "partly shifted", 3 more in all features for 30 %
     of its points.
-
-    Examples
-    --------
-    >>> from isobag.datasets import make_alike_groups
-    >>> X, groups, y = make_alike_groups(kind="narrower", random_state=0)
-    >>> X.shape[1], len(y), int(y.sum())
-    (3, 400, 20)
-    >>> is_odd = y[groups] == 1
-    >>> bool(X[is_odd].std() < 0.5 < X[~is_odd].std())
-    True
     """
     if kind not in ALIKE_KINDS:
         raise ValueError(f"kind={kind!r}; need one of {', '.join(ALIKE_KINDS)}.")
@@ -158,13 +128,6 @@ def make_scattered_groups(
 
     Sizes and normal groups are as in ``make_alike_groups``. An odd one is shifted by 1.5 in a direction of its own,
     and its points are stretched along another such direction by a factor that is log-uniform between 1/3 and 3.
-
-    Examples
-    --------
-    >>> from isobag.datasets import make_scattered_groups
-    >>> X, groups, y = make_scattered_groups(random_state=0)
-    >>> X.shape[1], len(y), int(y.sum())
-    (3, 400, 20)
     """
     _check_numbers(n_groups, n_odd, low, high)
     rng = np.random.default_rng(random_state)
@@ -189,17 +152,6 @@ def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: S
     deviation 1) and with noise (.5). Humidity falls as temperature rises: 60 - 2 (temperature - 20), with noise (2). On
     one odd day the sensor is stuck: all readings repeat the first. On the other humidity rises with temperature
     instead, while each of the two by itself is distributed as on any day.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isobag.datasets import make_sensor_days
-    >>> X, days, y = make_sensor_days(random_state=0)
-    >>> X.shape, len(y), int(y.sum())
-    ((11520, 2), 120, 2)
-    >>> stuck, flipped = sorted(np.flatnonzero(y), key=lambda day: np.ptp(X[days == day, 0]))
-    >>> float(np.ptp(X[days == stuck, 1])), bool(np.corrcoef(X[days == flipped].T)[0, 1] > 0.8)
-    (0.0, True)
     """
     if n_days < 3 or n_readings < 2:
         raise ValueError(f"n_days={n_days} and n_readings={n_readings}; need 3 and 2 or more: two days are odd.")

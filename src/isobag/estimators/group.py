@@ -20,8 +20,9 @@ from isobag.data.params import (
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import GroupDetector, Modelled, Storable, Thresholded, verdicts_at
 from isobag.models.calibration import EXACT, EXTRAPOLATE
+from isobag.models.cells import GroupCells
 from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
-from isobag.models.level2 import Level2
+from isobag.models.neighbours import Neighbours
 from isobag.models.views import Views
 
 
@@ -88,7 +89,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     level2_ : Neighbours or GroupCells
         Level 2: the reference groups and what is usual at each size, or partitionings of groups and their counts.
     population_ : ndarray of shape (cells,)
-        Mean of the mean maps of all groups.
+        Mean of the mean maps of the groups, or of the 4,096 that stand for more.
     reference_ : ndarray of shape (m, d)
         Points that stand for the cells of level 1.
     n_features_in_ : int
@@ -243,14 +244,14 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         return max(view.partitionings.levels[-1] for view in self.point_views_.members)
 
     @property
-    def level2_(self) -> Level2:
+    def level2_(self) -> Neighbours | GroupCells:
         """Level 2: how the mean maps of groups are scored."""
         return self.learned.level2
 
     @property
     def group_max_samples_(self) -> int | None:
         """Psi of level 2, or the largest; None where no partitionings of groups are drawn."""
-        return self.level2_.max_samples
+        return self.level2_.max_samples if isinstance(self.level2_, GroupCells) else None
 
     @property
     def point_views_(self) -> Views:
@@ -259,7 +260,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
 
     @property
     def population_(self) -> Floats:
-        """Mean of all mean maps: (cells,)."""
+        """Mean of the mean maps of the groups: (cells,)."""
         return self.learned.population
 
     @property

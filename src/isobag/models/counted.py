@@ -16,25 +16,28 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.counts import merge_counts
 from isobag.data.groups import Groups, number_labels
 from isobag.data.rows import GroupedBlock, Rows, group_rows
-from isobag.models.tally import GroupTally
 from isobag.partitionings.counts import MeanMaps
-
-Count = Callable[[GroupedBlock], GroupTally]
 
 
 @dataclass(frozen=True)
 class Counter:
-    """How points are counted in so many columns, and the key under which a model finds the counts."""
+    """How the points of groups are counted.
+
+    key : under which a model finds counts that were made before.
+    count : a block of rows sorted by group -> counts of these groups, (g, columns).
+    n_columns, most_of_point : number of columns, and in how many of them a point can count.
+    """
 
     key: Any
-    count: Count
+    count: Callable[[GroupedBlock], csr_array]
     n_columns: int
+    most_of_point: int
 
     def counts(self, block: GroupedBlock, n_groups: int) -> csr_array:
         """Counts of groups, of which the block has some or none: (g, columns)."""
         if not len(block.X):
             return csr_array((n_groups, self.n_columns), dtype=np.int64)
-        return merge_counts([self.count(block).counts], block.numbers, n_groups)
+        return merge_counts([self.count(block)], block.numbers, n_groups)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,28 +11,24 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints
 from isobag.backends.learned import Learned, check, demand
 from isobag.data.groups import Groups
-from isobag.data.rows import Rows, whole_groups
+from isobag.data.rows import Rows
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
-from isobag.models.cells import GroupCells
-from isobag.models.columns import Bins, ColumnEvidence, fit_bins, fit_columns
+from isobag.models.cells import GroupCells, fit_cells
 from isobag.models.counted import CountedGroups, Counter
-from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.maps import LazyMaps, TotalledMaps
-from isobag.models.neighbours import MARGIN, Neighbours, bounded
+from isobag.models.maps import AnyMaps
+from isobag.models.neighbours import MARGIN, Neighbours, bounded, choose_references, fit_neighbours
 from isobag.models.point import PointParams, largest_samples
 from isobag.models.reasons import reasons_of
-from isobag.models.sizes import SizeEvidence, fit_size_evidence
+from isobag.models.sizes import SizeEvidence
+from isobag.models.summaries import ColumnScores, Summaries, fit_column_scores, fit_summaries
 from isobag.models.views import Draw, Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
 from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
-LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells}
-"""Ways to score mean maps."""
 CALIBRATION_GROUPS, LEARNED_GROUPS = 10_000, 2_000
-_MOST_BITS = 44
-_EXPLAINED_ROWS = 1 << 13
+_UNIT = 2.0**44
 
 
 class GroupExplanation(NamedTuple):
@@ -81,14 +77,9 @@ class GroupParams:
         return self.max_samples == "auto"
 
     @property
-    def level2(self) -> str:
-        """Name of the level 2: by default the distance to the nearest groups, else cells, as in the paper."""
-        return "neighbours" if self.group_max_samples == "auto" else "cells"
-
-    def level2_params(self, n_samples: int, n_groups: int) -> Level2Params:
-        """How level 2 learns, from so many groups in the cells of so many samples."""
-        psi = None if self.group_max_samples == "auto" else min(int(self.group_max_samples), n_groups)
-        return Level2Params(n_samples, self.n_estimators, psi)
+    def is_paper(self) -> bool:
+        """Whether level 2 is the paper's, cells of groups, in place of distances to groups."""
+        return self.group_max_samples != "auto"
 
     def draw(self, seed: Any) -> Draw:
         """What level 1 draws; by default cells by which no point is OUTSIDE."""
@@ -116,23 +107,23 @@ class GroupModel(Learned):
     """Views of the points, and how groups are scored by their mean maps.
 
     views : level 1, scalings and partitionings of points.
-    population : (columns,), mean of the mean maps of all groups.
+    population : (columns,), mean of the mean maps of the groups, or of those that stand for all.
     reference : (m, d), points that stand for cells of level 1.
     level2 : how mean maps are scored.
     calibration : what p-values need; None if the model has no p-values.
-    columns : what single columns say of a group; None with the paper's level 2.
+    summaries : what columns say of a group; None with the paper's level 2.
     size : what the number of points says of a group; None where it is ignored.
 
-    Level 2, columns and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
-    spreads, of which columns and size have two less.
+    Level 2, summaries and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
+    spreads, of which single columns and size have two less.
     """
 
     views: Views
     population: Floats
     reference: Floats
-    level2: Level2
+    level2: Neighbours | GroupCells
     calibration: Calibration | None
-    columns: ColumnEvidence | None = None
+    summaries: Summaries | None = None
     size: SizeEvidence | None = None
 
     def validate(self) -> None:
@@ -142,8 +133,8 @@ class GroupModel(Learned):
         demand(self.level2.width == n_columns, f"level 2 is of {self.level2.width} columns; need {n_columns}")
         n_centers = sum(len(view.balls.pool) for view in members)
         check("reference", self.reference, (n_centers, n_features), -FARTHEST, FARTHEST)
-        is_same = self.columns is None or len(self.columns.edges) == n_features
-        demand(is_same, "columns are of another number of features")
+        is_same = self.summaries is None or self.summaries.scores.scaling.n_features == n_features
+        demand(is_same, "summaries are of another number of features")
         for part in () if self.calibration is None else self.calibration.models:
             is_same = isinstance(part, GroupModel) and part.views.n_features == n_features
             demand(is_same, "the calibration is not of such groups")
@@ -151,15 +142,16 @@ class GroupModel(Learned):
     def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
         scores = self.level2.scores(self.views.maps_of(groups, compute), compute)
-        if self.columns is not None:
-            scores = self.columns.lower(scores, groups, compute)
+        if self.summaries is not None:
+            sums = self.summaries.scores.sums_of(groups, compute)
+            scores = np.minimum(scores, bounded(self.summaries.oddness(sums, compute)))
         return self.with_size(scores, groups.sizes)
 
     def counters(self, compute: Compute) -> list[Counter]:
         """What counts the points of groups for scores and p-values, see ``CountedGroups``."""
         counters = [self.views.counter(compute)]
-        if self.columns is not None:
-            counters.append(self.columns.counter(compute))
+        if self.summaries is not None:
+            counters.append(self.summaries.scores.counter(compute))
         models = () if self.calibration is None else self.calibration.models
         return counters + [counter for model in models for counter in model.counters(compute)]
 
@@ -208,24 +200,21 @@ class GroupModel(Learned):
         t, n_groups = self.views.n_samples, len(groups)
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))
         points, features = np.empty(len(groups.ids)), np.empty((n_groups, reference.shape[1]))
-        order, ends = np.argsort(groups.ids, kind="stable"), np.cumsum(groups.sizes)
-        for block, starts, numbers in whole_groups(ends, _EXPLAINED_ROWS):
-            X = groups.rows.take(order[block])
+        order = np.argsort(groups.ids, kind="stable")
+        for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
+            X = groups.rows.take(rows)
             columns = self.views.columns(X, compute)
-            for g, part in zip(numbers.tolist(), map(slice, starts[:-1].tolist(), starts[1:].tolist()), strict=True):
-                rows = order[block][part]
-                counts = np.bincount(columns[part].ravel(), minlength=len(anchors) + 1)[:-1]
-                apart = counts / len(rows) - self.population
-                differences[g] = apart @ apart / t
-                points[rows] = witness(columns[part], apart) / len(rows)
-                lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
-                carrying = np.maximum(points[rows], 0)
-                features[g] = separation(X[part], carrying, reference, masses)
-        if self.columns is None:
+            counts = np.bincount(columns.ravel(), minlength=len(anchors) + 1)[:-1]
+            apart = counts / len(rows) - self.population
+            differences[g] = apart @ apart / t
+            points[rows] = witness(columns, apart) / len(rows)
+            lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
+            features[g] = separation(X, np.maximum(points[rows], 0), reference, masses)
+        if self.summaries is None:
             reasons = np.empty(n_groups, dtype=object)
             reasons[:] = [[] for _ in range(n_groups)]
         else:
-            reasons = reasons_of(self.columns, groups, reference, compute)
+            reasons = reasons_of(self.summaries, groups, reference, compute)
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 
 
@@ -234,21 +223,21 @@ class DrawnLevel1(NamedTuple):
 
     views: Views
     reference: Floats
-    bins: Bins | None
+    scores: ColumnScores | None
     seed: int
 
     def counters(self, compute: Compute) -> list[Counter]:
         """What counts the points of groups."""
         counters = [self.views.counter(compute)]
-        return counters if self.bins is None else [*counters, self.bins.counter(compute)]
+        return counters if self.scores is None else [*counters, self.scores.counter(compute)]
 
 
 def draw_level1(rows: Rows, params: GroupParams, compute: Compute) -> DrawnLevel1:
-    """Draw views of the points, and bins of their columns where the default level 2 asks for them."""
+    """Draw views of the points, and learn scores of their columns where the default level 2 asks for them."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
     views, pools = draw_views(rows, [params.plan(len(rows))], params.draw(seeds[0]), compute, params.averages)
-    bins = fit_bins(rows) if params.level2 == "neighbours" else None
-    return DrawnLevel1(views, rows.take(np.concatenate(pools)), bins, int(seeds[1]))
+    scores = None if params.is_paper else fit_column_scores(rows)
+    return DrawnLevel1(views, rows.take(np.concatenate(pools)), scores, int(seeds[1]))
 
 
 def fit_group_model(
@@ -259,14 +248,14 @@ def fit_group_model(
         drawn: DrawnLevel1 = groups.drawn[params.random_state]
     else:
         drawn = draw_level1(groups.rows, params, compute)
-    views, reference, bins, seed = drawn
-    maps = views.maps_of(groups, compute)
-    model, scores = finish_group_model(views, maps, reference, params, seed, compute)
-    if bins is not None:
-        columns, oddness = fit_columns(groups, compute, params.of_summaries(seed), params.size == "evidence", bins)
-        model, scores = replace(model, columns=columns), columns.overrule(scores, oddness)
-        if params.size == "evidence":
-            model = replace(model, size=fit_size_evidence(groups.sizes))
+    views, reference, of_columns, seed = drawn
+    model, scores = finish_group_model(views, views.maps_of(groups, compute), reference, params, seed, compute)
+    if of_columns is not None:
+        has_size = params.size == "evidence"
+        summaries, oddness = fit_summaries(groups, of_columns, has_size, params.of_summaries(seed), compute)
+        model, scores = replace(model, summaries=summaries), np.minimum(scores, bounded(oddness))
+        if has_size:
+            model = replace(model, size=SizeEvidence(np.sort(groups.sizes)))
             scores = model.with_size(scores, groups.sizes)
     if calibrated:
         folds = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)
@@ -275,27 +264,17 @@ def fit_group_model(
 
 
 def finish_group_model(
-    views: Views,
-    maps: AnyMaps,
-    reference: Floats,
-    params: GroupParams,
-    seed: int,
-    compute: Compute,
+    views: Views, maps: AnyMaps, reference: Floats, params: GroupParams, seed: int, compute: Compute
 ) -> tuple[GroupModel, Floats]:
-    """The model of the groups that were counted; also their scores: (g,).
-
-    ``reference`` (m, d): the points of the pools.
-    """
-    level2_params = params.level2_params(views.n_samples, len(maps))
-    unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
-
-    def total_of(means: MeanMaps) -> Ints:
-        """Sum of mean maps in whole numbers, so in whatever order: (columns,)."""
-        return means.total(np.rint(unit / means.sizes).astype(np.int64))
-
-    if isinstance(maps, LazyMaps):
-        maps = TotalledMaps(maps, total_of)
-    level2, scores = LEVEL2[params.level2].fit(maps, level2_params, seed, compute)
-    total = maps.total if isinstance(maps, TotalledMaps) else total_of(maps)
-    population: Floats = np.minimum(total / (unit * len(maps)), 1.0)
-    return GroupModel(views, population, reference, level2, None), scores
+    """The model of groups that were counted, of level 2 alone; also their scores: (g,)."""
+    level2: Neighbours | GroupCells
+    if params.is_paper:
+        psi = min(int(params.group_max_samples), len(maps))
+        level2, scores = fit_cells(maps, params.n_estimators, psi, seed, compute)
+        some = maps[choose_references(len(maps))]
+    else:
+        level2, scores = fit_neighbours(maps, views.n_samples, compute)
+        some = level2.references
+    # A sum in whole numbers, so in whatever order.
+    total = some.total(np.rint(_UNIT / some.sizes).astype(np.int64))
+    return GroupModel(views, np.minimum(total / (_UNIT * len(some)), 1.0), reference, level2, None), scores

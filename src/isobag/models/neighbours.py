@@ -3,7 +3,7 @@
 Steps and formulas: study/FORMULAS.md, "Groups: distances to other groups".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import NamedTuple
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Deviations, Floats, Ints
-from isobag.backends.learned import check, demand
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import slices
-from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.maps import LazyMaps
+from isobag.models.maps import AnyMaps, LazyMaps
 from isobag.models.sizes import SizeLine, fit_size_line
 from isobag.partitionings.counts import MeanMaps
 
@@ -44,7 +43,7 @@ class Noise(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours(Level2):
+class Neighbours(Learned):
     """Reference groups, the noise of their mean maps, and what distances are usual at each size."""
 
     references: MeanMaps
@@ -66,20 +65,33 @@ class Neighbours(Level2):
         """Number of columns of the mean maps."""
         return int(self.references.counts.shape[1])
 
-    @classmethod
-    def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple["Neighbours", Floats]:
-        """Learn from groups; also their scores: (g,)."""
-        return fit_neighbours(maps, params.n_partitionings, compute)
-
     def scores(self, maps: AnyMaps, compute: Compute) -> Floats:
         """How usual each group is for its size: (g,), above 0, higher = more normal."""
         return bounded(self.oddness(self.distances(maps, compute), maps.sizes))
 
     def distances(self, maps: AnyMaps, compute: Compute) -> Floats:
         """Mean distance to the nearest reference groups, and distances to the N/20-th and N/4-th nearest: (g, 3)."""
-        noise = Noise(self.ratio, self.population, self.largest)
-        others = _deviations(self.references, noise)
-        return maps.map(lambda block: _distances(block, self.references, others, noise, compute))
+        others, sq_norm = self.deviations(self.references), _sq_norm(self.population)
+        ranks = _ranks(len(self.references))
+
+        def distances_of(block: MeanMaps) -> Floats:
+            deviations, distances = self.deviations(block), np.empty((len(block), len(ranks)))
+            for rows in slices(len(block), max(1, _KEPT_DOTS // len(self.references))):
+                is_all = rows.stop - rows.start == len(block)
+                counts = block.counts if is_all else block.counts[rows]
+                dots = compute.backend.dot_counts(counts, self.references.counts, compute.n_jobs)
+                part = deviations.part(rows)
+                distances[rows] = compute.backend.near_and_far(dots, part, others, sq_norm, ranks, compute.n_jobs)
+            return distances
+
+        return maps.map(distances_of)
+
+    def deviations(self, maps: MeanMaps) -> Deviations:
+        """Deviations of mean maps from the population, as parts of distances."""
+        along, self_dots, sizes = _along(maps, self.population), maps.self_dots, maps.sizes.astype(np.float64)
+        n = np.minimum(sizes, self.largest)
+        sq_norms = np.maximum(self_dots / sizes**2 - 2 * along + _sq_norm(self.population), 0)
+        return Deviations(np.sqrt(n / (1 + self.ratio * n)), sq_norms, along, self_dots, sizes)
 
     def oddness(self, distances: Floats, sizes: Ints) -> Floats:
         """By how many robust spreads a group is farther from others than is usual at its size: (g, 3) -> (g,)."""
@@ -90,23 +102,27 @@ class Neighbours(Level2):
 
 def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tuple[Neighbours, Floats]:
     """Learn from groups; also their scores: (g,)."""
-    chosen = np.arange(len(maps))
-    if len(maps) > MOST_REFERENCES:
-        chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
+    chosen = choose_references(len(maps))
     if isinstance(maps, LazyMaps) and len(chosen) == len(maps):
         maps = maps[chosen]
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
-    noise = estimate_noise(references, n_partitionings)
-    rows = chosen if isinstance(maps, MeanMaps) else None
-    deviations = _deviations(references, noise)
-    distances = maps.map(lambda block: _distances(block, references, deviations, noise, compute, rows))
+    model = Neighbours(references, *estimate_noise(references, n_partitionings), ())
+    distances = model.distances(maps, compute)
+    deviations = model.deviations(references)
     unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
     lines = [
         fit_size_line(own, references.sizes, unit, *bounds, sloped=k == 0)
         for k, (own, bounds) in enumerate(zip(distances[chosen].T, _SCALES, strict=True))
     ]
-    model = Neighbours(references, noise.ratio, noise.population, noise.largest, tuple(lines))
+    model = replace(model, lines=tuple(lines))
     return model, bounded(model.oddness(distances, maps.sizes))
+
+
+def choose_references(n_groups: int) -> Ints:
+    """Numbers of the groups that stand for all, ascending: all, or as many as there may be."""
+    if n_groups <= MOST_REFERENCES:
+        return np.arange(n_groups)
+    return np.sort(np.random.default_rng(0).choice(n_groups, MOST_REFERENCES, replace=False))
 
 
 def bounded(values: Floats) -> Floats:
@@ -149,39 +165,8 @@ def _sq_norm(population: Ints) -> float:
     return int(population @ population) * UNIT**2  # below 2^63: shares of t partitionings in units of 2^-20
 
 
-def _deviations(maps: MeanMaps, noise: Noise) -> Deviations:
-    along = _along(maps, noise.population)
-    self_dots = maps.self_dots
-    n = np.minimum(maps.sizes, noise.largest).astype(np.float64)
-    sq_norms = self_dots / maps.sizes.astype(np.float64) ** 2 - 2 * along + _sq_norm(noise.population)
-    return Deviations(
-        np.sqrt(n / (1 + noise.ratio * n)), np.maximum(sq_norms, 0), along, self_dots, maps.sizes.astype(np.float64)
-    )
-
-
 def _ranks(n_references: int) -> tuple[int, ...]:
     """How many nearest references there are, and which nearest ones are far."""
     most = max(n_references - 1, 1)
     nearest = min(N_NEAREST, most)
     return (nearest, *(min(max(-(-n_references // share), nearest), most) for share in FAR_SHARES))
-
-
-def _distances(
-    maps: MeanMaps,
-    references: MeanMaps,
-    others: Deviations,
-    noise: Noise,
-    compute: Compute,
-    chosen: Ints | None = None,
-) -> Floats:
-    """Distances of each group to references, see ``Neighbours``: (g, 3). ``chosen``: the groups that are references."""
-    deviations = _deviations(maps, noise)
-    sq_norm = _sq_norm(noise.population)
-    ranks = _ranks(len(references))
-    distances = np.empty((len(maps), len(ranks)))
-    for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
-        is_all = rows.stop - rows.start == len(maps)
-        counts = maps.counts if is_all else maps.counts[rows]
-        dots = compute.backend.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
-        distances[rows] = compute.backend.near_and_far(dots, deviations.part(rows), others, sq_norm, ranks)
-    return distances

@@ -1,6 +1,7 @@
 """Learning a model of points, and of what they are less the location of their own group."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,19 +23,21 @@ from isobag.models.point import (
     finish_point_model,
 )
 from isobag.models.residuals import fit_residuals, residuals_of
+from isobag.models.tally import Tally
 from isobag.models.thresholds import MOST_GROSS, OWN_LEVEL, TRIMMED, counts_of, gap_of
 from isobag.models.units import blocks_of, copies_of
-from isobag.models.views import Sums, draw_views
+from isobag.models.views import Limits, Located, Sums, Views, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
 LOOK_ROWS = 2048
 """Rows that the models of the first look learn from."""
 LOOKS = 2
-CONFIRMED_BY = 8192
-"""Rows of the bulk whose model confirms what the first look sets apart."""
+VETTED_ROWS = 12_288
+"""Rows that the first look scores, if more are located; pools are drawn from those of them that are not apart."""
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
+_NONE = np.empty(0, dtype=np.int64)
 
 
 def fit_to_bulk(
@@ -43,38 +46,78 @@ def fit_to_bulk(
     """A model of the rows but for those beyond their bulk; scores of all rows (n,), and the threshold below which.
 
     Gross rows hide one another: they are neighbours, widen scales, and make the tail of the scores heavy. So a first
-    look sets apart those that a model of the other rows would not expect. The model learns from the rest, and those set
-    apart come back unless their p-values are as small as n_rows rows demand, the rule for all rows, old and new, and
-    more: j rows were chosen together, so they may have .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of
-    one psi, learns from all rows.
+    look sets apart those that a model of the other rows would not expect, and a model of the rest says what lies apart
+    from its bulk. These rows have no part in it, unless they come back: their p-values must be as small as n_rows rows
+    demand, the rule for all rows, old and new, and more: j rows were chosen together, so they may have
+    .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of one psi, learns from all rows.
     """
-    apart = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
+    is_located = not isinstance(rows, LabelledRows) and rows.whole is not None and len(rows) <= LOCATED_ROWS
+    vetted = spread_rows(len(rows), VETTED_ROWS if is_located else len(rows))
+    apart = vetted[_gross_rows(_part(rows, vetted), params, compute)] if params.averages else _NONE
+    fit = (_FitLocated if is_located else _FitAgain)(rows, params, compute, units)
+    if isinstance(fit, _FitLocated):
+        fit.draw_from(np.setdiff1d(vetted, apart, assume_unique=True))
+        if len(vetted) < len(rows) and params.averages:
+            apart = beyond_bulk(fit.without(apart).scores)
+    model, scores = fit.calibrated_without(apart)
     if len(apart):
-        bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
-        learned = bulk[spread_rows(len(bulk), CONFIRMED_BY)]
-        own_units = units[learned] if isinstance(units, np.ndarray) else units
-        model, _ = fit_point_model(_part(rows, learned), params, compute, own_units, calibrated=True)
         assert model.calibration is not None
         n_apart = max(1.0, len(apart) * n_rows / len(rows))
         strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
-        apart = apart[model.scores(rows.part(apart), compute) < strict]
-    model, scores = _fit_without(apart, rows, params, compute, units)
+        still = apart[scores[apart] < strict]
+        if len(still) < len(apart):
+            if isinstance(fit, _FitLocated) and len(vetted) == len(rows):
+                fit.draw_from(_all_but(len(rows), still))
+            model, scores = fit.calibrated_without(still)
     assert model.calibration is not None
     return model, scores, model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
 
 
-def _fit_without(
-    apart: Ints, rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None
-) -> tuple[PointModel, Floats]:
-    """A model of all rows but some, and the scores of all: (n,)."""
-    bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
-    units = units[bulk] if isinstance(units, np.ndarray) else units
-    model, scores_of_bulk = fit_point_model(_part(rows, bulk), params, compute, units, calibrated=True)
-    if not len(apart):
-        return model, scores_of_bulk
-    scores = np.empty(len(rows))
-    scores[bulk], scores[apart] = scores_of_bulk, model.scores(rows.part(apart), compute)
-    return model, scores
+class _FitAgain:
+    """Models of all rows but some, each learned anew."""
+
+    def __init__(self, rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None) -> None:
+        self.rows, self.params, self.compute, self.units = rows, params, compute, units
+
+    def calibrated_without(self, apart: Ints) -> tuple[PointModel, Floats]:
+        """A model of the other rows, and the scores of all: (n,)."""
+        rows, bulk = self.rows, _all_but(len(self.rows), apart)
+        units = self.units[bulk] if isinstance(self.units, np.ndarray) else self.units
+        model, of_bulk = fit_point_model(_part(rows, bulk), self.params, self.compute, units, calibrated=True)
+        scores = np.empty(len(rows))
+        scores[bulk] = of_bulk
+        if len(apart):
+            scores[apart] = model.scores(rows.part(apart), self.compute)
+        return model, scores
+
+
+class _FitLocated(_FitAgain):
+    """Models of all rows but some, whose cells in views drawn once are kept: rows are taken out of counts."""
+
+    drawn: "Drawn"
+    counted: tuple[Ints, "Counted | None"]
+
+    def draw_from(self, numbers: Ints) -> None:
+        """Draw views of some rows, and locate all in them."""
+        self.drawn, self.counted = draw(self.rows, self.params, self.compute, numbers), (_NONE, None)
+
+    def without(self, apart: Ints) -> "Counted":
+        """The other rows, counted."""
+        before, counted = self.counted
+        if counted is None or not np.array_equal(apart, before):
+            counted = count(self.drawn, self.rows, self.params, self.compute, apart)
+            self.counted = apart, counted
+        return counted
+
+    def calibrated_without(self, apart: Ints) -> tuple[PointModel, Floats]:
+        """A model of the other rows, and the scores of all: (n,)."""
+        counted = self.without(apart)
+        calibration = _calibrate(self.drawn, counted, self.rows, self.params, self.compute, self.units, apart)
+        return replace(counted.model, calibration=calibration), counted.scores
+
+
+def _all_but(n: int, apart: Ints) -> Ints:
+    return np.setdiff1d(np.arange(n), apart, assume_unique=True) if len(apart) else np.arange(n)
 
 
 def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
@@ -92,8 +135,13 @@ def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     for left in range(LOOKS)[::-1]:
         model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
         scores = model.scores(seen if left else rows, compute)
+    return beyond_bulk(scores)
+
+
+def beyond_bulk(scores: Floats) -> Ints:
+    """Numbers of the rows that lie apart, none where they are too many: scores (n,)."""
     beyond = np.flatnonzero(scores < gap_of(scores))
-    return beyond if len(beyond) <= MOST_GROSS * len(rows) else beyond[:0]
+    return beyond if len(beyond) <= MOST_GROSS * len(scores) else _NONE
 
 
 def _part(rows: Rows, numbers: Ints) -> Rows:
@@ -119,16 +167,55 @@ def fit_point_model(
     return model, scores
 
 
+class Drawn(NamedTuple):
+    """Views of rows, the rows in their pools, where all rows are in them and their counts, None if that is not kept."""
+
+    views: Views
+    pooled: Ints
+    limits: Limits | None
+    located: Located | None
+    tally: Tally | None
+
+
+class Counted(NamedTuple):
+    """A model of rows, scores of all (n,), and the sums that these are made of, None where rows are not located."""
+
+    model: PointModel
+    scores: Floats
+    sums: Sums | None
+    covered: Sums | None
+
+
 def fit_rows(
     rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None = None, calibrated: bool = False
 ) -> tuple[PointModel, Floats]:
     """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,)."""
-    reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
-    views, pools = draw_views(rows, params.plans(len(rows)), params.draw, compute, params.averages)
-    limits = params.limits(views)
-    whole = rows.whole
+    drawn = draw(rows, params, compute)
+    counted = count(drawn, rows, params, compute)
+    if not calibrated:
+        return counted.model, counted.scores
+    calibration = _calibrate(drawn, counted, rows, params, compute, units)
+    return replace(counted.model, calibration=calibration), counted.scores
+
+
+def draw(rows: Rows, params: PointParams, compute: Compute, drawn_from: Ints | None = None) -> Drawn:
+    """Draw views of some of the rows, by their numbers, or of all; locate the rows in them."""
+    sample = rows if drawn_from is None else _part(rows, drawn_from)
+    views, pools = draw_views(sample, params.plans(len(sample)), params.draw, compute, params.averages)
+    pooled, limits, whole = np.unique(np.concatenate(pools)), params.limits(views), rows.whole
     located = None if whole is None or len(rows) > LOCATED_ROWS else views.locate(whole, compute, limits)
-    tally = views.tally_rows(rows, compute) if located is None else views.count(located, compute)
+    tally = None if located is None else views.count(located, compute)
+    return Drawn(views, pooled if drawn_from is None else drawn_from[pooled], limits, located, tally)
+
+
+def count(drawn: Drawn, rows: Rows, params: PointParams, compute: Compute, apart: Ints = _NONE) -> Counted:
+    """Count all rows but those apart, finish a model of them, and score all rows."""
+    bulk, (views, _, _, located, tally) = _all_but(len(rows), apart), drawn
+    reference, averaged = (bulk[spread_rows(len(bulk), most)] for most in (REFERENCE_ROWS, AVERAGED_ROWS))
+    if located is None or tally is None:
+        tally = views.tally_rows(rows, compute)
+    elif len(apart):
+        tally -= views.count(located.part(apart), compute)
     model = finish_point_model(views, tally, params, rows.take(reference))
     sums = covered = None
     if located is not None:
@@ -147,11 +234,10 @@ def fit_rows(
         )
     if params.averages:
         model = model.averaged(averaged_sums, averaged_own_sums)
-    if calibrated:
-        model = replace(model, calibration=_calibrate(model, rows, pools, sums, covered, params, compute, units))
     if sums is None:
-        return model, model.scores(rows, compute, own_sums)
-    return model, model.combine(sums if params.averages else last_of(sums), compute.n_jobs, own_sums)
+        return Counted(model, model.scores(rows, compute, own_sums), None, None)
+    scores = model.combine(sums if params.averages else last_of(sums), compute.n_jobs, own_sums)
+    return Counted(model, scores, sums, covered)
 
 
 def last_of(sums: Sums) -> Sums:
@@ -160,35 +246,35 @@ def last_of(sums: Sums) -> Sums:
 
 
 def _calibrate(
-    model: PointModel,
+    drawn: Drawn,
+    counted: Counted,
     rows: Rows,
-    pools: list[Ints],
-    sums: Sums | None,
-    covered: Sums | None,
     params: PointParams,
     compute: Compute,
     units: Ints | str | None,
+    apart: Ints = _NONE,
 ) -> Calibration:
     """Scores of rows that the model has not learned from: left out of its counts, or of folds of whole units."""
+    bulk = _all_but(len(rows), apart)
     if isinstance(units, str):
         units = blocks_of(rows)
     elif units is None:
         units = copies_of(rows, CALIBRATION_ROWS)
-    aside = np.setdiff1d(np.arange(len(rows)), np.concatenate(pools))
-    if units is None and not isinstance(rows, LabelledRows) and 2 * len(aside) >= len(rows) > FOLDED_ROWS:
-        return _leave_one_out(model, rows, aside, sums, covered, compute)
+    aside = np.setdiff1d(bulk, drawn.pooled, assume_unique=True)
+    if units is None and not isinstance(rows, LabelledRows) and 2 * len(aside) >= len(bulk) > FOLDED_ROWS:
+        return _leave_one_out(counted, rows, aside, compute)
     if units is None and isinstance(rows, LabelledRows):
         units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
+    units = units if units is None else units[bulk]
+    of_bulk = _part(rows, bulk)
     # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
     most = max(LEARNED_ROWS, LEARNED_OF_GROUP * rows.n_groups if isinstance(rows, LabelledRows) else 0)
-    whole = _part(rows, np.arange(len(rows)))
-    return calibrate(whole, params, compute, fit_point_model, CALIBRATION_ROWS, most, units, keep_models=False)
+    return calibrate(of_bulk, params, compute, fit_point_model, CALIBRATION_ROWS, most, units, keep_models=False)
 
 
-def _leave_one_out(
-    model: PointModel, rows: Rows, aside: Ints, sums: Sums | None, covered: Sums | None, compute: Compute
-) -> Calibration:
+def _leave_one_out(counted: Counted, rows: Rows, aside: Ints, compute: Compute) -> Calibration:
     """Scores of rows that are in no pool, each with its own count taken out of its cells, and one row less in all."""
+    model, _, sums, covered = counted
     if sums is None or covered is None:
         rng = np.random.default_rng(0)
         aside = np.sort(rng.choice(aside, min(len(aside), LOCATED_ROWS), replace=False))

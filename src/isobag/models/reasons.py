@@ -8,10 +8,11 @@ import numpy.typing as npt
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
-from isobag.models.columns import NEVER_SEEN, ColumnEvidence, bin_values, statistics_of
-from isobag.models.summaries import TwoValued
+from isobag.models.summaries import Summaries
 
 MOST_REASONS = 10
+NEVER_SEEN = 1000.0
+"""Deviation of a value never seen in a column that was constant."""
 LEAST_DEVIATION = 2.0
 """Less is no reason, unless it is the only one."""
 MOST_COLUMNS = 100
@@ -39,24 +40,29 @@ class GroupReason(NamedTuple):
     usual: float
 
 
-def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compute: Compute) -> npt.NDArray[np.object_]:
+def reasons_of(summaries: Summaries, groups: Groups, reference: Floats, compute: Compute) -> npt.NDArray[np.object_]:
     """Reasons of each group as a list, the strongest first: up to ten, and at least one: (g,)."""
-    sums = columns.sums_of(groups, compute)
-    deviations = columns.deviations(statistics_of(sums, groups.sizes)[0], groups.sizes)
-    counted = _of_counts(columns.counts, sums, groups.sizes)
-    unseen = columns.unseen(sums, groups.sizes)
-    values = _relations(bin_values(reference, columns.edges, columns.values))
+    maps, d = summaries.scores.sums_of(groups, compute), len(summaries.scores.kurtosis)
+    sums = maps[np.arange(len(groups))].counts.toarray()
+    deviations = summaries.deviations(summaries.statistics(sums, groups.sizes), groups.sizes)
+    counts, usual = summaries.counts(sums, groups.sizes), summaries.usual_counts
+    relations = _relations(summaries.scores.of(reference, compute))
     order = np.argsort(groups.ids, kind="stable")
     reasons = np.empty(len(groups), dtype=object)
     for g, (z, rows) in enumerate(zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True)):
         X = groups.rows.take(rows)
-        never = columns.constants[unseen[g] > 0].tolist()
-        seen = [j for j in range(len(z)) if j not in never]
-        ranked = [_of_unseen(j, X[:, j], reference[0, j]) for j in never]
-        ranked += [_of_column(j, z[j], X[:, j], reference[:, j]) for j in seen]
-        pairs = _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
-        is_counted = {one.columns[0] for one in counted[g]}  # a count of its own changes what goes with that column
-        ranked += [*counted[g], *(pair for pair in pairs if not is_counted & {*pair.columns})]
+        unseen = [j for j in summaries.constants.tolist() if z[j]]
+        counted = [
+            GroupReason(
+                "count", (int(summaries.counted[c]),), float(z[2 * d + c]), float(counts[g, c]), float(usual[c])
+            )
+            for c in np.flatnonzero(z[2 * d :])
+        ]
+        ranked = [_of_unseen(j, X[:, j], reference[0, j]) for j in unseen]
+        ranked += [_of_column(j, z[[j, d + j]], X[:, j], reference[:, j]) for j in range(d) if j not in unseen]
+        pairs = _of_pairs(summaries.scores.of(X, compute), relations, summaries)
+        is_counted = {one.columns[0] for one in counted}  # a count of its own changes what goes with that column
+        ranked += [*counted, *(pair for pair in pairs if not is_counted & {*pair.columns})]
         ranked.sort(key=lambda reason: -abs(reason.deviation))
         n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in ranked)
         reasons[g] = ranked[: min(max(n_strong, 1), MOST_REASONS)]
@@ -79,27 +85,13 @@ def _of_column(column: int, z: Floats, X: Floats, reference: Floats) -> GroupRea
     return GroupReason(kind, (column,), float(z[which]), float(numbers[0]), float(numbers[1]))
 
 
-def _of_counts(counts: TwoValued | None, sums: Ints, sizes: Ints) -> list[list[GroupReason]]:
-    """Of each group, the values that it has more or less often than most groups, which have them equally often."""
-    if counts is None:
-        return [[] for _ in sizes]
-    counted = counts.counts(sums[:, :, 0], sizes)
-    return [
-        [
-            GroupReason("count", (int(counts.columns[c]),), float(z[c]), float(k[c]), float(counts.usual[c]))
-            for c in np.flatnonzero(z)
-        ]
-        for z, k in zip(counts.deviations(counted), counted, strict=True)
-    ]
-
-
-def _of_pairs(values: Ints, usual: Floats, columns: ColumnEvidence) -> list[GroupReason]:
+def _of_pairs(values: Ints, usual: Floats, summaries: Summaries) -> list[GroupReason]:
     """Pairs of columns whose correlation is unlike the usual one; correlations vary between groups as spreads do."""
     n = len(values) - 3
     if n < 1 or not 1 < values.shape[1] <= MOST_COLUMNS:
         return []
     relations = _relations(values)
-    ratio = float(np.median(columns.ratios[:, 1]))
+    ratio = float(np.median(summaries.ratios[len(usual) :]))
     away = (np.arctanh(relations) - np.arctanh(usual)) * np.sqrt(n / (1 + ratio * n))
     first, second = np.triu_indices(len(usual), 1)
     strong = np.argsort(-np.abs(away[first, second]), kind="stable")[:MOST_REASONS]

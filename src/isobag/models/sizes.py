@@ -5,10 +5,10 @@ are exact (``math.fsum``) and quantiles do not depend on an order, so the same g
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import fsum
 
 import numpy as np
-from scipy.special import ndtri
 
 from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints
 from isobag.backends.learned import TINY, Learned, check, demand
@@ -21,7 +21,7 @@ LEAST_FOR_LINE = 30
 """Fewer groups show no slope."""
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
 """The scale is this quantile of absolute deviations, divided by that of normal numbers."""
-_SIDE = 0.9
+_OUTER, _NORMAL_OUTER = 0.9, 1.6448536269514722
 _EQUAL = 0.02
 """Deviations below this many units are none."""
 _MOST_SCALE_SLOPE = 0.3
@@ -88,25 +88,32 @@ class SizeEvidence(Learned):
     """How many points groups have: a number of points can be unusual, whatever the points are.
 
     sizes : (m,) of groups of ``fit``, in rising order.
-    middle : median of log size; below, above : spreads of log size on either side.
     """
 
     sizes: Ints
-    middle: float
-    below: float
-    above: float
 
     def validate(self) -> None:
-        """Sizes in rising order, and spreads above 0."""
+        """Sizes in rising order."""
         check("sizes", self.sizes, (None,), 1, MOST_ROWS)
         demand(len(self.sizes) > 0 and np.all(np.diff(self.sizes) >= 0), "sizes are not in rising order")
-        check("middle", self.middle, (), 0)
-        check("spreads", (self.below, self.above), (2,), TINY)
+
+    @cached_property
+    def usual(self) -> tuple[float, float]:
+        """Median and spread of log size.
+
+        The spread is the largest of three: from the central three quarters, from the outermost tenth, and
+        1 / sqrt(median), since a number of points scatters by its root at least. So where sizes extend over decades,
+        none is odd.
+        """
+        x = np.log(self.sizes)
+        middle = float(np.median(x))
+        spreads = np.quantile(np.abs(x - middle), (_QUANTILE, _OUTER)) / (_NORMAL_QUANTILE, _NORMAL_OUTER)
+        return middle, max(float(spreads.max()), float(np.exp(-middle / 2)))
 
     def oddness(self, sizes: Ints) -> Floats:
         """By how many spreads log sizes lie below or above the median: (g,), 0 or more."""
-        away = np.log(sizes) - self.middle
-        return np.where(away < 0, -away / self.below, away / self.above)
+        middle, spread = self.usual
+        return np.abs(np.log(sizes) - middle) / spread
 
     def p_values(self, sizes: Ints) -> Floats:
         """Two-sided conformal p-values of the sizes of new groups, ties counted on both sides: (g,) in (0, 1]."""
@@ -116,18 +123,10 @@ class SizeEvidence(Learned):
         return np.minimum(2 * np.minimum(as_small, as_large) / n, 1.0)
 
 
-def fit_size_evidence(sizes: Ints) -> SizeEvidence:
-    """Learn from the sizes of groups: (g,).
-
-    The spread on each side is the largest of three: from the central half of all, from the outermost tenth of that
-    side, and 1 / sqrt(median), since a number of points scatters by its root at least. So where sizes extend over
-    decades, none is odd.
-    """
-    x = np.log(sizes)
-    middle = float(np.median(x))
-    least = max(float(np.quantile(np.abs(x - middle), _QUANTILE)) / _NORMAL_QUANTILE, float(np.exp(-middle / 2)))
-    below, above = (abs(float(np.quantile(x, share)) - middle) / float(ndtri(_SIDE)) for share in (1 - _SIDE, _SIDE))
-    return SizeEvidence(np.sort(sizes), middle, max(below, least), max(above, least))
+def normal_scale(away: Floats) -> Floats:
+    """Standard deviations of normal numbers with these absolute deviations: (g, ...) -> (...)."""
+    scale: Floats = np.quantile(away, _QUANTILE, axis=0) / _NORMAL_QUANTILE
+    return scale
 
 
 def _fit_slope(x: Floats, values: Floats) -> tuple[float, Bools]:
@@ -175,7 +174,7 @@ def _fit_scale_slope(at: Floats, away: Floats, tiny: float) -> float:
 def _scale(away: Floats, tiny: float) -> float:
     """Standard deviation from a quantile of absolute deviations: of all groups, else of those that deviate, else 1."""
     for deviations in (away, away[away > tiny]):
-        scale = float(np.quantile(deviations, _QUANTILE)) / _NORMAL_QUANTILE if len(deviations) else 0.0
+        scale = float(normal_scale(deviations)) if len(deviations) else 0.0
         if scale > tiny:
             return scale
     return 1.0
@@ -183,19 +182,10 @@ def _scale(away: Floats, tiny: float) -> float:
 
 def size_classes(sizes: Ints, n_classes: int) -> Ints:
     """Upper bounds of all but the last of a number of classes with about as many groups in each, ascending."""
-    bounds = [int(sizes[own].max()) for own in _classes(sizes, n_classes)]
-    return np.array(bounds[:-1], dtype=np.int64)
-
-
-def _classes(sizes: Ints, n_classes: int) -> list[Ints]:
-    """Runs of whole sizes with about as many groups in each: numbers of the groups."""
-    order = np.argsort(sizes, kind="stable")
-    target = len(sizes) / n_classes
-    _, starts = np.unique(sizes[order], return_index=True)
-    classes, first = [], 0
-    for end in (*starts[1:].tolist(), len(sizes)):
-        is_full = end - first >= 0.999 * target and len(sizes) - end >= 0.5 * target
-        if is_full or end == len(sizes):
-            classes.append(order[first:end])
+    values, counts = np.unique(sizes, return_counts=True)
+    target, first, bounds = len(sizes) / n_classes, 0, []
+    for value, end in zip(values.tolist(), np.cumsum(counts).tolist(), strict=True):
+        if end - first >= 0.999 * target and len(sizes) - end >= 0.5 * target:
+            bounds.append(value)
             first = end
-    return classes
+    return np.array(bounds, dtype=np.int64)

@@ -12,7 +12,7 @@ LEAST_COPIED = 0.9
 MOST_COPIES = 20
 """Of a row, in the mean, that copying makes."""
 _SEEN_ROWS = 20_000
-_FIRST_FEATURES = 4
+_FEW_FEATURES = 16
 """Rows that differ in these are no copies, which spares a look at the others."""
 _INDEPENDENT = 0.1
 
@@ -36,7 +36,8 @@ def copies_of(rows: Rows, most: int) -> Ints | None:
     if len(rows) > most:
         return None
     values = rows.take(np.arange(len(rows)))
-    if _n_copied(distinct_points(values[:, :_FIRST_FEATURES])[1]) < LEAST_COPIED * len(rows):
+    few = np.linspace(0, values.shape[1] - 1, min(_FEW_FEATURES, values.shape[1])).astype(np.int64)
+    if _n_copied(distinct_points(values[:, few])[1]) < LEAST_COPIED * len(rows):
         return None
     points, numbers = distinct_points(values)
     counts = np.bincount(numbers)

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
@@ -21,9 +22,9 @@ from isobag.data.gaps import Gaps
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
-from isobag.models.counted import Count, Counter
-from isobag.models.maps import LazyMaps, LocalMaps, maps_of
-from isobag.models.tally import GroupTally, Tables, Tally
+from isobag.models.counted import Counter
+from isobag.models.maps import AnyMaps, LocalMaps, maps_of
+from isobag.models.tally import Tables, Tally
 from isobag.partitionings import (
     RowBalls,
     balls_around,
@@ -71,6 +72,10 @@ class Located(NamedTuple):
 
     cells: tuple[Cells, ...]
     far: tuple[Ints, ...]
+
+    def part(self, numbers: Ints) -> "Located":
+        """Some of the rows."""
+        return Located(tuple(cells[:, numbers] for cells in self.cells), tuple(far[numbers] for far in self.far))
 
 
 @dataclass(frozen=True)
@@ -209,29 +214,24 @@ class Views(Learned):
 
     def mean_maps(self, groups: Groups, compute: Compute, rule: str = "nearest") -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        return LocalMaps(groups, *self._counting(compute, rule)).in_memory()
+        return LocalMaps(groups, self.counter(compute, rule)).in_memory()
 
-    def maps_of(self, groups: Groups, compute: Compute) -> MeanMaps | LazyMaps:
+    def maps_of(self, groups: Groups, compute: Compute) -> AnyMaps:
         """The same of any number of groups: kept if they are few, else counted when asked for."""
-        return maps_of(groups, self, *self._counting(compute))
+        return maps_of(groups, self.counter(compute))
 
-    def _counting(self, compute: Compute, rule: str = "nearest") -> tuple[Count, int, int]:
-        """How mean maps are counted, the number of samples, and that of all cells."""
-        return partial(self.tally_groups, compute=compute, rule=rule), self.n_samples, self.n_columns
-
-    def counter(self, compute: Compute) -> Counter:
+    def counter(self, compute: Compute, rule: str = "nearest") -> Counter:
         """What counts points of groups in the cells of all views, side by side."""
-        count, _, n_columns = self._counting(compute)
-        return Counter(self, count, n_columns)
+        return Counter(self, partial(self._count_groups, compute=compute, rule=rule), self.n_columns, self.n_samples)
 
-    def tally_groups(self, block: GroupedBlock, compute: Compute, rule: str = "nearest") -> GroupTally:
+    def _count_groups(self, block: GroupedBlock, compute: Compute, rule: str) -> csr_array:
         """The points of each group of a block, counted in the cells of all views, side by side."""
         X = compute.place(block.X)
         counts = [
             view.partitionings.count_groups(view.scaling.apply(X, compute), block.starts, compute, rule)
             for view in self.members
         ]
-        return GroupTally(block.numbers, join_counts(counts), np.diff(block.starts))
+        return join_counts(counts)
 
 
 class Draw(NamedTuple):

@@ -5,18 +5,19 @@ of the day and the week as far as the past carries them. What all entities have 
 and the rest, in units of the fleet's and the entity's own errors of prediction, is z. Levels, effects, spreads and the
 null distribution are learned one period after another: each is judged by those before it, whatever came in one file.
 
-Evidence of a period is the mean of log(1 + z^2), and the largest |z|; both also of z summed up over about 3, 7 and 14
-periods, so that moderate shifts add up. The p-value is the rank of the smallest of these among past bags.
+Evidence of a period is the log of the mean of exp(.4 s^2) over all s: fading sums of z over about 1, 4 and 14 periods,
+so that moderate shifts add up, in units of how far such sums go by chance. The p-value is its rank among past bags.
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.models.watch_null import add_evidence, benjamini_hochberg, p_values
-from isobag.models.watch_past import FADES, N_SIZES, Fleet, Past, Rules
+from isobag.models.watch_state import FADES, N_SIZES, Fleet, OpenIncidents, Past, Rules, WatchState
 
 ACCEPT, DISMISS, RETIRE = 1, 2, 3
 PRIOR, MIN_PAST = 10.0, 3
@@ -24,26 +25,17 @@ PRIOR, MIN_PAST = 10.0, 3
 CERTAIN = 1000.0
 """z of what never changed before, in any entity."""
 _CLIP, _EXACT, _PHASE_MEMORY, _NOISE = 3.0, 1e-6, 12, 3.0
-_FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.55
-_SIGNAL_ENTITIES = 2_000
+_FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.45
+_SHARPNESS, _MOST_SUM, _CUT_SUM, _GAUSS, _TAIL_PRIOR = 0.3, 40.0, 3.0, 1.45, 100.0
+_SAMPLE = 10_000
 
 
 class Details(NamedTuple):
-    """Of entities that are in an incident, or no longer: since, last, p, bound, periods, points, is_over (k,).
+    """Incidents that are open, or no longer: bound of p-values, is_over (k,); expected, error (k, S)."""
 
-    direction, new_level, expected, error (k, S).
-    """
-
-    entity: Ints
-    since: Ints
-    last: Ints
-    p: Floats
+    incidents: OpenIncidents
     bound: Floats
-    periods: Ints
-    points: Ints
     is_over: Bools
-    direction: Floats
-    new_level: Floats
     expected: Floats
     error: Floats
 
@@ -66,90 +58,74 @@ class _Expected(NamedTuple):
     variance: Floats
     scale: Floats
     widened: Floats
-    size: Floats
     rows: Floats
-    steps: list[Floats]
     weights: list[Floats]
 
 
 def advance(
-    past: Past,
-    fleet: Fleet,
-    x: Floats,
-    period: int,
-    phases: tuple[int, ...],
-    n_before: int,
-    rules: Rules,
-    feedback: Ints,
-) -> tuple[Past, Fleet, JudgedPeriod]:
+    state: WatchState, x: Floats, period: int, phases: list[int], rules: Rules, feedback: Ints
+) -> tuple[WatchState, JudgedPeriod]:
     """Judge a period by the past, then learn from it.
 
     x (E, S) : summaries, NaN where there is none; the first is log(rows + 1/2), NaN before an entity's first period.
-    phases : of the period in each cycle. n_before : periods learned from before. feedback (E,) : 0 for none.
+    phases : of the period, places in the effects. feedback (E,) : of the user, 0 for none.
     """
-    expected = _expect(past, fleet, x, phases, rules)
-    error_of_x = (x - expected.mean) / expected.unit
-    is_ready, is_open = past.n >= MIN_PAST, past.since >= 0
-    counts = is_ready & (~is_open & ~past.muted)[:, None] & np.isfinite(error_of_x)
-    common, scatter = _common_of(error_of_x, counts)
+    past, before, fleet, n_before = state.past, state.incidents, state.fleet, state.n_before
+    expected, is_open = _expect(past, fleet, x, phases, rules), np.zeros(len(x), dtype=bool)
+    is_open[before.entity] = True
+    shift = (x - expected.mean) / expected.unit
+    is_ready, is_there = past.n >= MIN_PAST, np.isfinite(shift)
+    counts = is_ready & is_there & (~is_open & ~past.muted)[:, None]
+    common, scatter = _common_of(shift, counts)
     error = np.maximum(expected.error, scatter)
-    rest = error_of_x - np.clip(error_of_x, np.minimum(common, 0), np.maximum(common, 0))
+    rest = shift - np.clip(shift, np.minimum(common, 0), np.maximum(common, 0))
+    is_silent, is_moved = ~(x[:, 0] > 0), np.abs(rest) > _EXACT  # no rows: log(1/2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.clip(np.where(error > 0, rest / error, np.sign(rest) * CERTAIN), -CERTAIN, CERTAIN)
-    has_scale = (error > 0) | ((n_before >= rules.warm_up) & (np.abs(rest) > _EXACT))
-    z = np.where(is_ready & has_scale & np.isfinite(rest), np.where(np.abs(rest) > _EXACT, z, 0.0), np.nan)
-    is_silent = ~(x[:, 0] > 0)  # no rows: log(1/2)
-    z[is_silent & (expected.rows < 0.5)] = np.nan  # closed, as usual
+        z = np.clip(np.where(is_moved, rest / error, 0.0), -CERTAIN, CERTAIN)
+    has_scale = (error > 0) | ((n_before >= rules.warm_up) & is_moved)
+    is_closed = is_silent & (expected.rows[:, 0] < 0.5)  # as usual
+    z[~(is_ready & has_scale & is_there) | is_closed[:, None]] = np.nan
     is_judged = ~np.isnan(z[:, 0]) & ~past.muted
 
-    is_there = ~np.isnan(z)[:, None]
-    sums = past.sums * FADES[1:, None] + np.nan_to_num(z)[:, None]
-    weights = past.weights * FADES[1:, None] ** 2 + is_there
-    spans = np.concatenate([z[:, None], np.where(is_there, sums / np.sqrt(np.maximum(weights, 1)), np.nan)], axis=1)
-    evidence = np.full((len(z), 2 * len(FADES)), np.nan)
-    evidence[is_judged] = _evidence_of(spans[is_judged])
-    group = np.clip(np.log2(np.maximum(expected.rows, 0.5)) // 2 + 1, 0, 3).astype(np.int64)
-    p, kind, bound = p_values(fleet.null, evidence, group, n_before)
-    p[~is_judged | (n_before < rules.warm_up)] = np.nan
+    is_usual = is_judged & ~is_open & (n_before > MIN_PAST)
+    sums, evidence, span, fourth, n = _add_up(past, fleet, z, is_usual)
+    evidence[~is_judged] = np.nan
+    group = np.clip(np.log2(np.maximum(expected.rows[:, 0], 0.5)) // 2 + 1, 0, 3).astype(np.int64)
+    p, bound = p_values(fleet.null, evidence, group, n_before)
+    p[n_before < rules.warm_up] = np.nan
 
     is_settled = feedback > 0
-    opened = benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level)
-    span = kind % len(FADES)  # z of a shift, from a sum over a span
-    chosen = np.nan_to_num(spans[np.arange(len(z)), span]) * np.sqrt((1 - FADES) / (1 + FADES))[span, None]
-    incident, over, inside = _follow(past, x, z, p, opened, chosen, is_settled, period)
+    opened = np.flatnonzero(benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level))
+    steps = np.sqrt((1 - FADES) / (1 + FADES))  # the shift that makes such a sum
+    direction = np.zeros((len(opened), x.shape[1]))
+    for own, k in zip(direction, opened, strict=True):
+        own[:] = np.nan_to_num(z[k]) if span[k] == 0 else steps[span[k]] * sums[span[k]][k]
+    incidents = before.and_new(opened, np.clip(direction, -_MOST_Z, _MOST_Z), period)
+    incidents, over = _follow(incidents, x, z, p, is_settled, period)
+    inside = np.zeros(len(x), dtype=bool)
+    inside[incidents.entity[~over]] = True
 
     learns = ~inside & ~past.muted & (feedback != RETIRE)
-    level, n, effects, effect_n = _learn_levels(past, expected, x, phases, learns, rules)
-    seen = learns[:, None] & is_ready & np.isfinite(error_of_x)
-    squares = error_of_x**2 / expected.widened
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
-    fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
-    restart = (over | is_settled)[:, None, None]
-    n_since = np.where(is_open[:, None], past.new_n, 0.0)  # the new usual is what was since the incident began
-    taken = (feedback == ACCEPT)[:, None] & ~np.isnan(x)
-    new_level = (past.new_level * n_since + np.nan_to_num(x)) / (n_since + 1)
-    new = replace(
-        past,
-        level=np.where(taken, new_level, level),
-        n=np.where(taken, n_since + 1, n),
-        effects=effects,
-        effect_n=effect_n,
-        squares=past.squares * fades + ratio,
-        sums=np.where(restart, 0.0, sums),
-        weights=np.where(restart, 0.0, weights),
-        muted=((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE),
-        **incident,
-    )
-    null = add_evidence(fleet.null, evidence, group, is_judged & ~is_open & (n_before > MIN_PAST), n_before)
-    fleet = replace(_learn_fleet(fleet, expected, squares, seen), null=null)
+    seen = learns[:, None] & is_ready & is_there
+    new, squares = _learn(past, expected, x, shift, phases, learns, seen, rules)
+    for k in np.flatnonzero(feedback == ACCEPT):  # the new usual is what was since the incident began
+        n_since, level = (own[before.entity == k].sum(axis=0) for own in (before.n, before.level))
+        is_x = ~np.isnan(x[k])
+        new.level[k, is_x] = ((level * n_since + np.nan_to_num(x[k])) / (n_since + 1))[is_x]
+        new.n[k, is_x] = n_since[is_x] + 1
+    for own in sums:
+        own[np.append(incidents.entity[over], np.flatnonzero(is_settled))] = 0.0
+    muted = ((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE)
+    new = replace(new, sums=sums, muted=muted)
+    null = add_evidence(fleet.null, evidence, group, is_usual, n_before)
+    fleet = replace(_learn_fleet(fleet, expected, squares, seen), null=null, fourth=fourth, n=n)
     if n_before % max(7, *rules.cycles[:1], 1) == 0:
         fleet = replace(fleet, signal=_signals(new, fleet, rules))
-    changed = counts & (np.abs(error_of_x) > 2 * expected.error) & (np.sign(error_of_x) == np.sign(common))
-    at, since = np.flatnonzero(inside | over), np.where(opened, period, past.since)
-    of_incidents = (since, new.last, new.p, bound, new.periods, new.points, over, new.direction, new.new_level)
-    parts: Any = (own[at] for own in (*of_incidents, expected.mean, expected.error * expected.unit))
-    return new, fleet, JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), Details(at, *parts))
+    changed = counts & (np.abs(shift) > 2 * expected.error) & (np.sign(shift) == np.sign(common))
+    at = incidents.entity
+    details = Details(incidents, bound[at], over, expected.mean[at], (expected.error * expected.unit)[at])
+    judged = JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), details)
+    return WatchState(new, incidents.take(~over), fleet, n_before + 1), judged
 
 
 def _rows_of(x: Floats) -> Ints:
@@ -157,22 +133,20 @@ def _rows_of(x: Floats) -> Ints:
     return np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
 
 
-def _expect(past: Past, fleet: Fleet, x: Floats, phases: tuple[int, ...], rules: Rules) -> _Expected:
-    mean, steps, weights, widened = past.level, [], [], 1 + 1 / np.maximum(past.n, 1)
-    for effect, n, signal, phase in zip(past.effects, past.effect_n, fleet.signal, phases, strict=True):
-        n_phase = n[:, phase, None]
-        weights.append(n_phase * signal / (n_phase * signal + 1))
-        steps.append(effect[:, phase])
-        mean = mean + weights[-1] * steps[-1]
-        widened = widened + weights[-1] ** 2 / np.maximum(n_phase, 1)
-    rows = np.exp(np.minimum(mean[:, 0], _MOST_Z)) - 0.5
-    size = np.repeat(_size_of(np.nan_to_num(np.exp(x[:, :1]) - 0.5)), mean.shape[1], axis=1)
-    size[:, 0] = _size_of(rows)
-    variance = _variance_of(fleet, size)
+def _expect(past: Past, fleet: Fleet, x: Floats, phases: list[int], rules: Rules) -> _Expected:
+    mean, weights, widened = past.level, [], 1 + 1 / np.maximum(past.n, 1)
+    for phase, signal in zip(phases, fleet.signal, strict=True):
+        n = past.effect_n[phase][:, None]
+        weights.append(n * signal / (n * signal + 1))
+        mean = mean + weights[-1] * past.effects[phase]
+        widened = widened + weights[-1] ** 2 / np.maximum(n, 1)
+    rows = np.repeat(np.nan_to_num(np.exp(x[:, :1]) - 0.5), mean.shape[1], axis=1)
+    rows[:, 0] = np.exp(np.minimum(mean[:, 0], _MOST_Z)) - 0.5
+    variance = _variance_of(fleet, rows)
     scale = (PRIOR + past.squares) / (PRIOR + past.n)
     error = np.sqrt(variance * scale * widened)
-    error[:, 0] = np.maximum(error[:, 0], _least_error(rows))
-    return _Expected(mean, _units_of(past, rules), error, variance, scale, widened, size, rows, steps, weights)
+    error[:, 0] = np.maximum(error[:, 0], _least_error(rows[:, 0]))
+    return _Expected(mean, _units_of(past, rules), error, variance, scale, widened, rows, weights)
 
 
 def _units_of(past: Past, rules: Rules) -> Floats:
@@ -185,18 +159,18 @@ def _least_error(rows: Floats) -> Floats:
     return 0.5 / np.sqrt(np.maximum(rows, 0.0) + 0.5)
 
 
-def _size_of(rows: Floats) -> Floats:
-    return np.clip(np.log2(np.maximum(rows, 1.0)), 0, N_SIZES - 2)
+def _places(rows: Floats) -> Ints:
+    """Where bags of so many rows stand in the fleet's flat tables: (..., S)."""
+    sizes = np.clip(np.rint(np.log2(np.maximum(rows, 1.0))), 0, N_SIZES - 1).astype(np.int64)
+    return sizes * rows.shape[-1] + np.arange(rows.shape[-1])
 
 
-def _variance_of(fleet: Fleet, size: Floats) -> Floats:
-    """Squared errors that are usual for bags of 2^size rows: (E, S)."""
+def _variance_of(fleet: Fleet, rows: Floats) -> Floats:
+    """Squared errors that are usual for bags of so many rows: (..., S)."""
     overall = fleet.squares.sum(axis=0) / np.maximum(fleet.weights.sum(axis=0), 1)
     table = (fleet.squares + PRIOR * overall) / (fleet.weights + PRIOR)
-    low = size.astype(np.int64)
-    columns = np.arange(size.shape[1])
-    between: Floats = table[low, columns] + (size - low) * (table[low + 1, columns] - table[low, columns])
-    return between / 2.0**size
+    result: Floats = table.ravel()[_places(rows)] / np.maximum(rows, 1.0)
+    return result
 
 
 def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
@@ -204,9 +178,10 @@ def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
 
     And how far errors scatter around it where most of them moved.
     """
+    part = slice(None, None, 1 + len(errors) // _SAMPLE)
     common, scatter = np.zeros(errors.shape[1]), np.zeros(errors.shape[1])
     for j in range(errors.shape[1]):
-        values = errors[counts[:, j], j]
+        values = errors[part, j][counts[part, j]]
         median = np.median(values) if len(values) >= 8 else 0.0
         if median:
             spread = 1.4826 * np.median(np.abs(values - median))
@@ -216,104 +191,123 @@ def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
     return common, scatter
 
 
-def _evidence_of(z: Floats) -> Floats:
-    """mean(log(1 + z^2)) and max |z| over summaries that are there: (E, memories, S) -> (E, 2 memories)."""
-    size = np.abs(np.nan_to_num(z))
-    n = np.maximum((~np.isnan(z)).sum(axis=2), 1)
-    return np.concatenate([np.log1p(size**2).sum(axis=2) / n, size.max(axis=2)], axis=1)
+def _add_up(
+    past: Past, fleet: Fleet, z: Floats, counts: Bools
+) -> tuple[tuple[Floats, ...], Floats, Ints, Floats, Floats]:
+    """Sums of z with a period more, their evidence (E,), the span that says most (E,), and what the fleet learns.
+
+    By chance a sum is as large as z. How far it goes, by its fourth powers, is learned for each side: (2, spans, S).
+    """
+    is_there, known, fade = ~np.isnan(z), np.nan_to_num(z), 1 - 1 / _FLEET_MEMORY
+    part = slice(None, None, 1 + len(z) // _SAMPLE)
+    seen = counts[part, None] & is_there[part]
+    tails = ((fleet.fourth + _TAIL_PRIOR * _GAUSS) / (fleet.n + _TAIL_PRIOR) / _GAUSS) ** 0.25
+    sums, powers, fourth = [], [], fleet.fourth * fade
+    for k, keep in enumerate(FADES):
+        own = np.where(is_there, keep * past.sums[k] + np.sqrt(1 - keep**2) * known, past.sums[k])
+        size = np.minimum(np.abs(own) / np.where(own > 0, tails[0, k], tails[1, k]), _MOST_SUM)
+        powers.append(np.where(is_there, np.exp(_SHARPNESS * size**2), 0.0).sum(axis=1))
+        fourth_power = np.where(seen, np.minimum(np.abs(own[part]), _CUT_SUM) ** 4, 0.0)
+        fourth[0, k] += np.where(own[part] > 0, fourth_power, 0.0).sum(axis=0)
+        fourth[1, k] += np.where(own[part] < 0, fourth_power, 0.0).sum(axis=0)
+        sums.append(own)
+    power, n = np.stack(powers), np.maximum(is_there.sum(axis=1) * len(FADES), 1)
+    evidence = np.sqrt(np.log(np.maximum(power.sum(axis=0) / n, 1.0)))  # about as large as z, for exponential tails
+    return tuple(sums), evidence, power.argmax(axis=0), fourth, fleet.n * fade + seen.sum(axis=0)
 
 
 def _follow(
-    past: Past, x: Floats, z: Floats, p: Floats, opened: Bools, chosen: Floats, is_settled: Bools, period: int
-) -> tuple[dict[str, Any], Bools, Bools]:
-    """Incidents opened, continued and ended: fields of the past; which are over, and which entities are in one.
+    past: OpenIncidents, x: Floats, z: Floats, p: Floats, is_settled: Bools, period: int
+) -> tuple[OpenIncidents, Bools]:
+    """Incidents with a period more, and which are over.
 
     An incident is over when the part of z along its direction is back: of the largest components, averaged over up to
     about three periods.
     """
-    is_open, is_there = past.since >= 0, ~np.isnan(z)
-    plain = np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
-    direction = np.where(opened[:, None], np.clip(chosen, -_MOST_Z, _MOST_Z), past.direction)
-    clear = np.where(np.abs(direction) >= np.abs(direction).max(axis=1, keepdims=True, initial=0) / 2, direction, 0.0)
+    at, is_new = past.entity, (past.periods == 0)
+    x, z, p = x[at], z[at], p[at]
+    is_there, plain = ~np.isnan(z), np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
+    size = np.abs(past.direction)
+    clear = np.where(size >= size.max(axis=1, keepdims=True, initial=0) / 2, past.direction, 0.0)
     power = np.where(is_there, clear**2, 0.0).sum(axis=1)
     share = np.clip((plain * clear).sum(axis=1) / np.maximum(power, 1e-9), -1, 2)
     share = np.where(power > 0, share, past.remains)
     speed = np.maximum(1 / 3, 1 - 9 / np.maximum(power, 9.0))  # a large shift that is back is over at once
-    remains = np.where(opened, 1.0, past.remains + speed * (share - past.remains))
-    over = is_open & ((remains < _IS_BACK) | is_settled)
-    inside = opened | (is_open & ~over)
-    periods = np.where(opened, 1, past.periods + inside)
-    gain = np.where(is_open & inside, 1 / np.maximum(periods, 1), 0.0)[:, None]
-    has_x = inside[:, None] & ~np.isnan(x)
-    new_n = np.where(opened[:, None], 0.0, past.new_n) + has_x
-    before = np.where(new_n > 1, past.new_level, 0.0)
-    fields_of_incident = {
-        "direction": direction + np.where(is_there, gain * (plain - direction), 0.0),
-        "remains": remains,
-        "since": np.where(opened, period, np.where(over, -1, past.since)),
-        "last": np.where(opened | (inside & (share > 0.5)), period, past.last),
-        "periods": periods,
-        "points": np.where(opened, 0, past.points) + np.where(inside, _rows_of(x), 0),
-        "p": np.where(opened, p, np.where(inside, np.fmin(past.p, p), past.p)),
-        "new_n": new_n,
-        "new_level": np.where(has_x, before + (np.nan_to_num(x) - before) / np.maximum(new_n, 1), past.new_level),
-    }
-    return fields_of_incident, over, inside
+    remains = np.where(is_new, 1.0, past.remains + speed * (share - past.remains))
+    over = ~is_new & ((remains < _IS_BACK) | is_settled[at])
+    periods = past.periods + ~over
+    gain = np.where(is_new | over, 0.0, 1 / np.maximum(periods, 1))[:, None]
+    has_x = ~over[:, None] & ~np.isnan(x)
+    n = past.n + has_x
+    incidents = replace(
+        past,
+        last=np.where(~over & (share > 0.5), period, past.last),
+        periods=periods,
+        points=past.points + np.where(over, 0, _rows_of(x)),
+        p=np.where(over, past.p, np.fmin(past.p, p)),
+        remains=remains,
+        direction=past.direction + np.where(is_there, gain * (plain - past.direction), 0.0),
+        level=np.where(has_x, past.level + (np.nan_to_num(x) - past.level) / np.maximum(n, 1), past.level),
+        n=n,
+    )
+    return incidents, over
 
 
-def _learn_levels(
-    past: Past, expected: _Expected, x: Floats, phases: tuple[int, ...], learns: Bools, rules: Rules
-) -> tuple[Floats, Floats, tuple[Floats, ...], tuple[Floats, ...]]:
-    """Levels and effects with a period more: means, later fading ones, of errors cut at three times the usual."""
-    seen = learns[:, None] & ~np.isnan(x)
-    is_ready = past.n >= MIN_PAST
+def _learn(
+    past: Past, expected: _Expected, x: Floats, shift: Floats, phases: list[int], learns: Bools, seen: Bools,
+    rules: Rules,
+) -> tuple[Past, Floats]:  # fmt: skip
+    """Levels and effects with a period more: means, later fading ones, of errors cut at three times the usual.
+
+    And squared errors, of which the fleet learns.
+    """
+    is_added, is_ready = learns[:, None] & ~np.isnan(x), past.n >= MIN_PAST
     limit = np.where(is_ready & (expected.error > 0), _CLIP * expected.error * expected.unit, np.inf)
-    n = past.n + seen
-    gain = np.where(seen, 1 / np.clip(n, 1, rules.memory), 0.0)
-    level = past.level + gain * np.clip(np.where(seen, x - expected.mean, 0.0), -limit, limit)
-    effects, effect_n, left = [], [], np.where(seen & is_ready, x - past.level, 0.0)
-    for effect, n_phases, phase, step, weight in zip(
-        past.effects, past.effect_n, phases, expected.steps, expected.weights, strict=True
-    ):
-        effect, n_phases = effect.copy(), n_phases.copy()  # noqa: PLW2901, changed in one phase
-        n_phases[:, phase] = np.minimum(n_phases[:, phase] + (seen & is_ready)[:, 0], _PHASE_MEMORY)
-        n_phase = n_phases[:, phase, None]
-        bound = np.where(n_phase > 2, 2 * limit, np.inf)
-        change = np.clip(left - step, -bound, bound) / np.maximum(n_phase, 1)
-        effect[:, phase] += np.where(seen & is_ready, change, 0.0)
+    n = past.n + is_added
+    gain = np.where(is_added, 1 / np.clip(n, 1, rules.memory), 0.0)
+    level = past.level + gain * np.clip(np.where(is_added, x - expected.mean, 0.0), -limit, limit)
+    effects, effect_n = list(past.effects), list(past.effect_n)
+    is_added, left = is_added & is_ready, x - past.level
+    for phase, weight in zip(phases, expected.weights, strict=True):
+        step, n_phase = effects[phase], np.minimum(effect_n[phase] + is_added[:, 0], _PHASE_MEMORY)
+        bound = np.where(n_phase[:, None] > 2, 2 * limit, np.inf)
+        change = np.clip(left - step, -bound, bound) / np.maximum(n_phase, 1)[:, None]
+        effects[phase], effect_n[phase] = step + np.where(is_added, change, 0.0), n_phase
         left = left - weight * step
-        effects.append(effect)
-        effect_n.append(n_phases)
-    return level, np.minimum(n, rules.memory), tuple(effects), tuple(effect_n)
+    squares = shift**2 / expected.widened
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
+    fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
+    new = replace(
+        past, level=level, n=np.minimum(n, rules.memory), effects=tuple(effects), effect_n=tuple(effect_n),
+        squares=past.squares * fades + ratio,
+    )  # fmt: skip
+    return new, squares
 
 
 def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools) -> Fleet:
-    """Squared errors of a period added, the largest cut, each shared by the two nearest sizes."""
-    usual = expected.variance * expected.scale
-    cut = np.where(usual > 0, np.minimum(squares / expected.scale, _CLIP**2 * usual), squares)
-    added, weight = np.zeros_like(fleet.squares), np.zeros_like(fleet.weights)
-    low = expected.size.astype(np.int64)
-    for j in range(cut.shape[1]):
-        here = np.flatnonzero(seen[:, j])
-        at, part = low[here, j], (expected.size - low)[here, j]
-        values = cut[here, j] * 2.0 ** expected.size[here, j]
-        for k, share in ((at, 1 - part), (at + 1, part)):
-            added[:, j] += np.bincount(k, share * values, N_SIZES)
-            weight[:, j] += np.bincount(k, share, N_SIZES)
-    fade = 1 - 1 / _FLEET_MEMORY
+    """Squared errors of a period added, the largest cut."""
+    part = slice(None, None, 1 + len(seen) // _SAMPLE)
+    scale, seen, squares, rows = (own[part] for own in (expected.scale, seen, squares, expected.rows))
+    usual, fade = expected.variance[part] * scale, 1 - 1 / _FLEET_MEMORY
+    cut = np.where(usual > 0, np.minimum(squares / scale, _CLIP**2 * usual), squares)
+    values, places = (cut * np.maximum(rows, 1.0))[seen], _places(rows)[seen]
+    added, weight = (
+        np.bincount(places, own, fleet.squares.size).reshape(fleet.squares.shape) for own in (values, None)
+    )
     return replace(fleet, squares=fleet.squares * fade + added, weights=fleet.weights * fade + weight)
 
 
-def _signals(past: Past, fleet: Fleet, rules: Rules) -> tuple[Floats, ...]:
+def _signals(past: Past, fleet: Fleet, rules: Rules) -> Floats:
     """How much effects of each cycle vary beyond what chance makes of as many periods, in units of a period's error."""
-    part = slice(None, None, 1 + len(past.n) // _SIGNAL_ENTITIES)
+    part = slice(None, None, 1 + len(past.n) // _SAMPLE)
     unit, scale = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
-    result = []
-    for effect, n in zip((one[part] for one in past.effects), (one[part] for one in past.effect_n), strict=True):
-        rows = np.exp(np.minimum((past.level[part, None] + effect)[..., 0], _MOST_Z))
-        size = np.repeat(_size_of(rows).reshape(-1, 1), effect.shape[2], axis=1)
-        variance = _variance_of(fleet, size).reshape(effect.shape) * scale
-        variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows) ** 2)
+    result, starts = np.zeros(fleet.signal.shape), np.cumsum([0, *rules.cycles])
+    for k, (start, end) in enumerate(pairwise(starts)):
+        effect, n = (np.stack([one[part] for one in own[start:end]], 1) for own in (past.effects, past.effect_n))
+        rows = np.exp(np.minimum((past.level[part, None] + effect)[..., :1], _MOST_Z))
+        variance = _variance_of(fleet, np.repeat(rows, effect.shape[2], axis=2)) * scale
+        variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows[..., 0]) ** 2)
         weight = np.minimum(n, 3.0) * (n >= 2)
         centred = (effect - effect.mean(axis=1, keepdims=True)) / unit
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -321,5 +315,5 @@ def _signals(past: Past, fleet: Fleet, rules: Rules) -> tuple[Floats, ...]:
         chance = weight / np.maximum(n, 1)
         beyond = np.einsum("ep,eps->s", weight, np.minimum(ratio, 1e4)) - chance.sum()
         beyond -= _NOISE * np.sqrt(2 * (chance**2).sum())
-        result.append(np.maximum(beyond, 0.0) / max(float(weight.sum()), 1.0))
-    return tuple(result)
+        result[k] = np.maximum(beyond, 0.0) / max(float(weight.sum()), 1.0)
+    return result

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -10,33 +9,23 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.periods import Calendar
 from isobag.models.watch import JudgedPeriod, advance
-from isobag.models.watch_bags import BagRows, Schema, learn_schema, summarise
-from isobag.models.watch_past import Fleet, Past, Rules, empty_fleet, empty_past, with_more
-
-
-@dataclass(frozen=True)
-class Learnt(Learned):
-    """What is known once the warm-up is over: of the schema, the entities and the fleet; n_before periods learned."""
-
-    schema: Schema
-    left_out: tuple[str, ...]
-    past: Past
-    fleet: Fleet
-    n_before: int
+from isobag.models.watch_bags import BagRows, Schema, summarise
+from isobag.models.watch_state import Rules, WatchState, empty_state
 
 
 @dataclass(frozen=True)
 class History(Learned):
     """Everything a watch knows.
 
-    rows : of open periods, in order. learnt : by all closed periods; None during the warm-up.
+    rows : of open periods, in order. schema, state : learned of closed periods; None during the warm-up.
     begun (E,) : first period of each entity. first, newest, closed : periods; closed is the last that is.
     bags (b,) : digests of closed bags, to know their rows again.
     feedback (w, 3) : of the user: what, entity and period.
     """
 
     rows: BagRows
-    learnt: Learnt | None
+    schema: Schema | None
+    state: WatchState | None
     begun: Ints
     first: int
     newest: int
@@ -51,14 +40,18 @@ class History(Learned):
         demand(self.feedback.ndim == 2 and self.feedback.shape[1] == 3, "feedback is not three numbers")
         for ids in (self.rows.entity, self.feedback[:, 1]):
             demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
-        demand(self.learnt is None or len(self.learnt.past.since) <= n, "more is learned than there are entities")
+        if self.schema is not None or self.state is not None:
+            demand(self.schema is not None and self.state is not None, "what is learned has no schema")
+            past = self.state.past
+            demand(past.level.shape[1] == len(self.schema.summaries), "what is learned is of other summaries")
+            demand(len(past.level) <= n, "more is learned than there are entities")
 
 
 def empty_history(first: int) -> History:
     """Before any rows; first is the first period that there will be."""
     none, table = np.empty(0, dtype=np.int64), np.empty((0, 0))
-    rows = BagRows(none, none, none.astype(np.int8), none, table, table.astype(np.int32))
-    return History(rows, None, none, first, first, first - 1, none, np.empty((0, 3), dtype=np.int64))
+    rows = BagRows(none, none, none, table, table.astype(np.int16))
+    return History(rows, None, None, none, first, first, first - 1, none, np.empty((0, 3), dtype=np.int64))
 
 
 def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rules:
@@ -68,38 +61,32 @@ def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rul
 
 
 def judge_open(
-    history: History, calendar: Calendar, fdr: float, late: int, is_chosen: tuple[bool, ...]
+    history: History, schema: Schema, rules: Rules, calendar: Calendar, late: int
 ) -> tuple[History, list[JudgedPeriod]]:
     """Judge every open period, the earliest first, and close those that no late row can change; rows are in order."""
-    rows, learnt = history.rows, history.learnt
-    if learnt is None:
-        warm_up = history.first + rules_of(None, calendar).warm_up
-        if history.newest < warm_up:
-            return history, []
-        has_hours = calendar.length % 86_400_000_000 == 0
-        schema, left_out = learn_schema(rows.take(slice(np.searchsorted(rows.period, warm_up))), is_chosen, has_hours)
-        rules = rules_of(schema, calendar, fdr)
-        learnt = Learnt(schema, left_out, empty_past(rules), empty_fleet(rules), 0)
-    rules = rules_of(learnt.schema, calendar, fdr)
-    past, fleet, n_before = with_more(learnt.past, rules, len(history.begun)), learnt.fleet, learnt.n_before
-    closes = history.newest - late
-    result, is_kept, n_closed = [], False, int(np.searchsorted(rows.period, closes))
-    for period, entity, x in _bags_by_period(rows, learnt.schema):
-        if period >= closes and not is_kept:
-            learnt, is_kept = replace(learnt, past=past, fleet=fleet, n_before=n_before), True
+    rows, closes, judged, after_closed = history.rows, history.newest - late, [], None
+    state = history.state or empty_state(rules)
+    state = replace(state, past=state.past.grown(len(history.begun)))
+    starts, n_closed = np.cumsum([0, *rules.cycles]), int(np.searchsorted(rows.period, closes))
+    for period, entity, x in _bags_by_period(rows, schema):
+        if period >= closes and after_closed is None:
+            after_closed = state
         table = np.full((len(history.begun), x.shape[1]), np.nan)
         table[history.begun <= period, 0] = np.log(0.5)
         table[entity] = x
-        phases = tuple(int(own[0]) for own in calendar.phases(np.array([period]))[::-1])
+        places = calendar.phases(np.array([period]))[::-1]
+        phases = [int(start + own[0]) for start, own in zip(starts, places, strict=False)]
         feedback, of_period = np.zeros(len(table), np.int64), history.feedback[history.feedback[:, 2] == period]
         feedback[of_period[:, 1]] = of_period[:, 0]
-        past, fleet, judged = advance(past, fleet, table, period, phases, n_before, rules, feedback)
-        n_before += 1
-        result.append(judged)
+        state, judged_period = advance(state, table, period, phases, rules, feedback)
+        judged.append(judged_period)
     bags = np.concatenate([history.bags, digests_of(rows.take(slice(n_closed)))[1]])
-    open_feedback, closed = history.feedback[history.feedback[:, 2] >= closes], max(history.closed, closes - 1)
-    changes: Any = {"learnt": learnt, "closed": closed, "bags": bags, "feedback": open_feedback}
-    return replace(history, rows=rows.take(np.arange(n_closed, len(rows))), **changes), result
+    feedback, closed = history.feedback[history.feedback[:, 2] >= closes], max(history.closed, closes - 1)
+    rows = rows.take(np.arange(n_closed, len(rows)))
+    new = History(
+        rows, schema, after_closed or state, history.begun, history.first, history.newest, closed, bags, feedback
+    )
+    return new, judged
 
 
 def _bags_by_period(rows: BagRows, schema: Schema) -> Iterator[tuple[int, Ints, Floats]]:

@@ -15,16 +15,17 @@ _COMPARED_ROWS = 1 << 10
 _BLOCK_DRAWS = 1 << 20
 """Most numbers drawn at once."""
 POOL_ROWS = 2048
-MANY_FEATURES = 32
+MANY_FEATURES = 32, 256
+"""Beyond each of these, a pool has half as many rows."""
 Seeds = npt.NDArray[np.uint64]
 
 
 def pool_rows(pool_size: int | str, psi: int, n_rows: int, n_features: int) -> int:
-    """How many rows a pool has: by default four samples of the largest psi, and 2,048 or more; of many features half.
+    """How many rows a pool has: by default four samples of the largest psi, and 2,048 or more; of many features fewer.
 
-    Most of the time is spent on distances then, and a pool that is cut twice is nearly as good.
+    Most of the time is spent on distances then, and a pool that is cut several times is nearly as good.
     """
-    usual = max(POOL_ROWS, 4 * psi) // (1 if n_features <= MANY_FEATURES else 2)
+    usual = max(POOL_ROWS, 4 * psi) // 2 ** sum(n_features > many for many in MANY_FEATURES)
     return min(n_rows, usual if pool_size == "auto" else max(int(pool_size), psi))
 
 

@@ -106,7 +106,7 @@ class GroupBalls(Learned):
         def assign_part(rows: slice) -> Cells:
             part, of_part = maps if rows.stop - rows.start >= len(maps) else maps[rows], dots
             if of_part is None:
-                of_part = compute.backend.dot_counts(part.counts, centers.counts, compute.n_jobs, None)
+                of_part = compute.backend.dot_counts(part.counts, centers.counts, compute.n_jobs)
             measured = (of_part, part.self_dots, part.sizes, centers.self_dots, centers.sizes, self.unit)
             return compute.backend.assign_groups(*measured, self.slots, self.levels, self.sq_radii, compute.n_jobs)
 
@@ -137,11 +137,10 @@ def draw_from_groups(
     drawn = draw_rows(len(maps), draw_seeds(n_estimators, random_state), levels[-1])
     chosen, where = np.unique(drawn, return_inverse=True)
     slots = where.reshape(drawn.shape).astype(np.int32)
-    centers = maps[chosen]
+    centers = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     unit = int(np.gcd.reduce(centers.sizes))
     has_all = isinstance(maps, MeanMaps) and len(maps) * len(centers) <= _KEPT_DOTS
-    measured, rows = (maps, chosen) if has_all else (centers, np.arange(len(centers)))
-    dots = compute.backend.dot_counts(measured.counts, centers.counts, compute.n_jobs, rows)
-    among = dots if len(dots) == len(rows) else dots[rows]
+    dots = compute.backend.dot_counts((maps if has_all else centers).counts, centers.counts, compute.n_jobs)
+    among = dots[chosen] if has_all else dots
     radii = group_sq_radii(compute.fetch(among), centers.self_dots, centers.sizes, unit, slots, levels)
     return GroupBalls(centers, unit, slots, levels, radii), dots if has_all else None

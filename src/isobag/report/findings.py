@@ -43,7 +43,7 @@ INDICATOR, TIMES = "indicator", "time"
 
 def findings_of(ranking: Ranking) -> dict[str, Any]:
     """All numbers of the page, ready for JSON."""
-    top = ranking.order[: min(TOP, ranking.n_ranked)].astype(np.int64)
+    top = ranking.order[: min(TOP, ranking.n_ranked)]
     ranked = ranking.order[: ranking.n_ranked]
     sample = np.setdiff1d(ranked[choose_some(len(ranked), SHOWN_ON_MAP)].astype(np.int64), top)
     flagged = np.flatnonzero(ranking.flagged[ranked])

@@ -31,7 +31,7 @@ EXACT = 2.0**53
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_TIME = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?"
+_TIME = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?"
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)$"
 _TIME_PATTERN = re.compile(_TIME, re.ASCII)
 _SOME_DAY = datetime(2026, 11, 12, 13, 14, 15)
@@ -39,37 +39,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Numbers(NamedTuple):
-    """A column as numbers: ``values`` (m,), NaN elsewhere; ``missing`` and ``bad`` (m,): no value, no number."""
+    """A column as numbers or as seconds since 1970: ``values`` (m,), NaN elsewhere; which cells are what (m,).
+
+    missing, bad : where no value stands, or neither a number nor a time; zoned : times that name their zone.
+    """
 
     values: Floats
     missing: Bools
     bad: Bools
-
-
-class Times(NamedTuple):
-    """A column as times: ``values`` (m,), NaN elsewhere; ``missing``, ``bad`` (no time) and ``zoned`` (m,)."""
-
-    values: Floats
-    missing: Bools
-    bad: Bools
-    zoned: Bools
+    zoned: Any = False
 
 
 class Declared(NamedTuple):
-    """A column by its declared type.
+    """A column by its declared type: NUMBER or TIME with ``numbers``, TEXT or OTHER with ``texts``, an Arrow array.
 
-    kind : NUMBER, TIME, TEXT or OTHER.
-    numbers : its numbers, or seconds since 1970; None for texts and others.
-    texts : its texts as an Arrow array; None for numbers and times.
     inexact : where the first whole number stands that no float64 equals; None if there is none.
-    has_zone : whether times are those of a zone.
     """
 
     kind: str
     numbers: Numbers | None = None
     texts: Any = None
     inexact: int | None = None
-    has_zone: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -181,7 +171,7 @@ def read_numbers(cells: pa.Array) -> Numbers:
     return Numbers(values, missing, np.isnan(values) & ~missing)
 
 
-def read_times(cells: pa.Array, dates: str = "") -> Times:
+def read_times(cells: pa.Array, dates: str = "") -> Numbers:
     """Seconds since 1970 in a column of text; null counts as missing: (m,); ``dates`` as of ``time_of``."""
     texts, codes = distinct(cells)
     values = np.full(len(texts) + 1, np.nan)
@@ -194,7 +184,7 @@ def read_times(cells: pa.Array, dates: str = "") -> Times:
     else:
         for i in np.flatnonzero(present):
             values[i], zoned[i] = time_of(texts[i], dates) or (np.nan, False)
-    return Times(values[codes], gaps[codes], (np.isnan(values) & ~gaps)[codes], zoned[codes])
+    return Numbers(values[codes], gaps[codes], (np.isnan(values) & ~gaps)[codes], zoned[codes])
 
 
 def distinct(cells: pa.Array) -> tuple[list[str], Ints]:
@@ -262,7 +252,7 @@ def read_declared(column: pa.Array) -> Declared:
     if types.is_timestamp(kind) or types.is_date(kind):
         zone = getattr(kind, "tz", None)
         moments = column.cast(pa.timestamp("us", tz=zone), safe=False)
-        return Declared(TIME, _with_gaps(_floats(moments.cast(pa.int64())) / 1e6), has_zone=zone is not None)
+        return Declared(TIME, _with_gaps(_floats(moments.cast(pa.int64())) / 1e6)._replace(zoned=zone is not None))
     if types.is_duration(kind) or types.is_time(kind):
         per_second = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
         whole = column.cast(pa.int32() if types.is_time32(kind) else pa.int64())

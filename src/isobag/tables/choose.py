@@ -43,8 +43,8 @@ ODD_SHARE = 5.0
 """The share of gaps in a column is worth a note if it is so many standard deviations from that of the model's data."""
 
 
-def check_names(names: Sequence[str], options: ReadOptions) -> None:
-    """Refuse names that the table does not have, or that are named twice."""
+def check_names(names: Sequence[str], options: ReadOptions, is_learned: bool = False) -> None:
+    """Refuse names that the table does not have, or that are named twice; a model names features if ``is_learned``."""
     listed = ", ".join(map(repr, names)) or "none"
     for name in (*options.apart, *(options.carry or ())):
         if name not in names:
@@ -57,6 +57,8 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
     if not options.features:
         raise ValueError("features= names no column; need one or more.")
     for name in options.features:
+        if name not in names and is_learned:
+            raise ValueError(f"The table has no column {name!r}, which was learned from (columns: {listed}).")
         if name not in names:
             raise ValueError(f"features= has {name!r}; the table has no such column (columns: {listed}).")
         if name in options.apart:
@@ -96,30 +98,27 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions, copies: Mapping
 def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
     """Stop at a column of numbers in which some cells are none, or at whole numbers that float64 cannot tell apart."""
     n_bad = scan.n_present - scan.n_numbers
-    if n_bad and options.bad_cells == "error" and scan.declared is None:
+    is_refused, without = n_bad and options.bad_cells == "error", "features= without it."
+    if is_refused and scan.declared is None:
         check_notation(scan)
     if options.numbers == "relaxed" and len(scan.units) > 1:
         units = ", ".join(repr(one) if one else "none" for one in sorted(scan.units)[:4])
         raise ValueError(
-            f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass "
-            "features= without it."
+            f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or "
+            f"pass {without}"
         )
-    if n_bad and options.bad_cells == "error" and NO_NUMBER in scan.first:
-        place, text = scan.first[NO_NUMBER]
+    if is_refused and NO_NUMBER in scan.first:
         raise ValueError(
             f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_present:,} cells are numbers; "
-            f"{place.in_words} has {text!r}. Pass bad_cells='missing' to treat such cells as missing, or features= "
-            "without it."
+            f"{scan.first_with(NO_NUMBER)}. Pass bad_cells='missing' to treat such cells as missing, or {without}"
         )
     if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
-        raise ValueError(
-            f"{scan.shown_name}: a number beyond {FARTHEST:g}, too large to square. Pass features= without it."
-        )
+        raise ValueError(f"{scan.shown_name}: a number beyond {FARTHEST:g}, too large to square. Pass {without}")
     if INEXACT in scan.first:
         place, text = scan.first[INEXACT]
         raise ValueError(
             f"{scan.shown_name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
-            "different numbers become the same. Pass features= without it."
+            f"different numbers become the same. Pass {without}"
         )
 
 
@@ -131,31 +130,26 @@ def check_notation(scan: ColumnScan) -> None:
         return
     if n_decimal and scan.kind == NUMBER and not scan.is_whole:  # both signs stand for decimals: neither can be meant
         return
-    other = scan.notation.other
-    groups = not n_decimal
-    place, text = scan.first[
-        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first)
-    ]
-    what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
-    meant = text.replace(other, "" if groups else ".").replace(scan.notation.decimal, ".")
-    way = f"{'thousands' if groups else 'decimal'}={other!r} to read {text!r} as {meant}"
+    hint, other = DECIMAL_HINT if n_decimal else THOUSANDS_HINT, scan.notation.other
+    what = f"{other!r} between thousands" if not n_decimal else "a decimal comma" if other == "," else "a decimal point"
+    first = hint if hint in scan.first else EITHER_HINT
+    text = scan.first[first][1]
+    way = f"{hint}={other!r} to read {text!r} as {scan.notation.others[hint].number_of(text):.15g}"
     if n_decimal and n_thousands:
         way = "one notation for all of its cells"
     raise ValueError(
-        f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {place.in_words} has {text!r}. "
+        f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {scan.first_with(first)}. "
         f"Pass {way} or features= without it."
     )
 
 
 def check_dates_of(scan: ColumnScan) -> None:
     """Refuse a column most of whose cells are dates of the announced format, and some are not."""
-    if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first:
-        return
-    place, text = scan.first[DATES_HINT]
-    raise ValueError(
-        f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit "
-        f"dates={scan.notation.dates!r}; {place.in_words} has {text!r}. Fix it, or pass features= without it."
-    )
+    if 2 * scan.hints[DATES_HINT] > scan.n_present and DATES_HINT in scan.first:
+        raise ValueError(
+            f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit "
+            f"dates={scan.notation.dates!r}; {scan.first_with(DATES_HINT)}. Fix it, or pass features= without it."
+        )
 
 
 def decorated_reason(scan: ColumnScan, is_asked: bool) -> str:
@@ -201,10 +195,9 @@ def check_against(column: EncodedColumn, scan: ColumnScan, options: ReadOptions)
     if column.kind == NUMBER:
         check_cells(scan, options)
     elif column.kind == TIME and scan.n_times < scan.n_present:
-        place, text = scan.first[NO_NUMBER]
         raise ValueError(
             f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_present:,} cells are; "
-            f"{place.in_words} has {text!r}."
+            f"{scan.first_with(NO_NUMBER)}."
         )
     elif column.kind == BOOL and scan.n_present and scan.kind != BOOL:
         odd = next(text for text in scan.codes if text.strip().lower() not in ("true", "false"))
@@ -223,12 +216,11 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
         role = FEATURE if name in used else apart.get(name, LEFT_OUT)
         reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
         if role == FEATURE and UNSEEN_TEXT in scan.first:
-            place, text = scan.first[UNSEEN_TEXT]
             column = used[name]
             is_new = bool(column.shares) and column.unseen == FARTHEST
             how = "never seen before" if is_new else "among the others" if column.has_other else "as odd as the rarest"
             cells = "1 text is" if scan.n_unseen == 1 else f"{scan.n_unseen:,} texts are"
-            reason = f"{cells} unknown to the model, {how}; {place.in_words} has {text!r}"
+            reason = f"{cells} unknown to the model, {how}; {scan.first_with(UNSEEN_TEXT)}"
         if role == FEATURE:
             reason = "; ".join(one for one in (reason, _other_gaps(used[name], scan, options)) if one)
         summaries.append(_summary(scan, role, reason, used[name].kind if name in used else scan.kind))

@@ -66,6 +66,22 @@ class Facts(NamedTuple):
         return Facts(scans, self.parts | other.parts)
 
 
+@dataclass(frozen=True)
+class FrameOnly:
+    """The result for a frame of Dask or Spark, which stays there, lazy: all there is of it is ``to_frame()``."""
+
+    frame: Any
+
+    def to_frame(self) -> Any:
+        """The input with the results beside it, or a row for each group: a lazy frame of the same library."""
+        return self.frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
+
+
 class PartitionRows:
     """Some columns of the rows of a partition on their way, ``n_rows`` so far; in the end their mark is known."""
 
@@ -168,9 +184,9 @@ def _look_at_all(partitions: Partitions, names: tuple[str, ...], scans: Scans) -
     return partitions.reduce(partial(look_at, names, scans), Facts.merge) or Facts(scans, {})
 
 
-def check_options(partitions: Partitions, options: ReadOptions) -> None:
+def check_options(partitions: Partitions, options: ReadOptions, is_learned: bool = False) -> None:
     """Refuse names that the table does not have, and what needs all rows of a label in one place."""
-    check_names(partitions.schema.names, options)
+    check_names(partitions.schema.names, options, is_learned)
     if options.baseline:
         raise ValueError(f"within={','.join(options.baseline)!r} needs all rows of a label in one place.")
     if options.bags is not None and options.bags.sessions is not None:
@@ -182,7 +198,7 @@ def check_options(partitions: Partitions, options: ReadOptions) -> None:
 def check_rows(partitions: Partitions, encoding: Encoding, options: ReadOptions) -> tuple[ColumnSummary, ...]:
     """Warn of what a model has not seen before, or refuse it, as of a frame in memory: by a look at all rows."""
     options = options.following(encoding)
-    check_options(partitions, options)
+    check_options(partitions, options, is_learned=True)
     scans = {column.name: scan_of(column.name, options.notation, column) for column in encoding.columns}
     scans |= {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in options.by}
     columns = tuple(follow_encoding(encoding, _look_at_all(partitions, tuple(scans), scans).scans, options))

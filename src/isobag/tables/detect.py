@@ -14,16 +14,17 @@ from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.cells import NUMBER
 from isobag.tables.cluster_scores import detect_partitions
-from isobag.tables.clusters import learn_partitions
+from isobag.tables.clusters import FrameOnly, learn_partitions
 from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.ranking import FrameOnly, check_labels, fit_data, rank
+from isobag.tables.ranking import check_labels, fit_data, rank
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of
 from isobag.tables.units import units_of
 
 Names = Iterable[Any] | str | None
+OF_DETECTOR = ("n_estimators", "max_samples", "contamination", "random_state", "n_jobs")
 
 
 def detect(
@@ -109,8 +110,7 @@ def detect(
         row  rank  flagged                              reasons
     50   50     1     True  weight 150 (high, usually 70 to 74)
     """
-    how = {**locals()}
-    table_frame, table, detector = prepare(**how)
+    table_frame, table, detector = prepare(**locals())
     detector.calibrates = False
     if not isinstance(table_frame, nw.DataFrame):
         return FrameOnly(detect_partitions(table_frame, table, detector, min_size))
@@ -129,14 +129,9 @@ def prepare(
     time_unit: str | None,
     id_column: Any,
     keep: Names,
-    n_estimators: int,
-    max_samples: int | str,
-    contamination: float | str,
-    random_state: Any,
-    n_jobs: int | None,
     options: Mapping[str, Any] | None,
     min_size: int,
-    **reading: Any,
+    **more: Any,
 ) -> tuple[Any, Table, Any]:
     """The frame, the table, and a detector, all checked before any row is read; parameters as of ``detect``."""
     check_params({"min_size": min_size}, {"min_size": MIN_SIZE})
@@ -144,19 +139,9 @@ def prepare(
     frame, within = with_labels(frame, within, "within")
     names = names_of(by)
     bags = bags_of(time, every, sessions, time_zone, time_unit, names)
-    asked = ReadOptions.of(by=by, baseline=within, id=id_column, carry=keep, bags=bags, **reading)
-    kind: type[Any] = IDKGroupDetector if names else IDKPointDetector
-    detector = detector_of(
-        kind,
-        {
-            "n_estimators": n_estimators,
-            "max_samples": max_samples,
-            "contamination": contamination,
-            "random_state": random_state,
-            "n_jobs": n_jobs,
-        },
-        options or {},
-    )
+    params = {name: more.pop(name) for name in OF_DETECTOR}
+    asked = ReadOptions.of(by=by, baseline=within, id=id_column, carry=keep, bags=bags, **more)
+    detector = detector_of(IDKGroupDetector if names else IDKPointDetector, params, options or {})
     check_labels([*asked.apart])
     opened: Any = partitions_of(frame) or open_frame(frame)
     columns = [str(name) for name in (opened.columns if isinstance(opened, nw.DataFrame) else opened.schema.names)]

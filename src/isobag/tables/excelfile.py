@@ -1,13 +1,13 @@
 """Workbooks of Excel (.xlsx), read by openpyxl: one sheet, with the values that its cells show or last had.
 
-A column of nothing but numbers, of dates, or of true and false has that type. Any other is text, to be understood cell
-by cell as in CSV: numbers with all their digits, dates as ISO 8601 writes them. Rows without a value are no rows and
-are counted, but in a sheet of one column one that a row follows is a row without a value.
+Cells are text, to be understood one by one as in CSV: numbers with all their digits, dates as ISO 8601 writes them.
+Rows without a value are no rows and are counted, but in a sheet of one column one that a row follows is a row without a
+value.
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 from zipfile import BadZipFile
 
@@ -44,18 +44,16 @@ class ExcelFile(TableFile):
         self.n_rows = len(data_lines)
         self.n_empty_lines = data_lines[-1] + 1 - data_lines[0] - len(data_lines) if data_lines else 0
         self._lines = np.array(data_lines, dtype=np.int64) + 1
-        columns = (
-            zip(*(_padded(rows[i], n_columns) for i in data_lines), strict=True) if data_lines else [()] * n_columns
-        )
-        typed = {one: _typed(cells, how.decimal) for one, cells in zip(self.names, columns, strict=True)}
-        self._columns = {one: column for one, (column, _) in typed.items()}
-        self._free = frozenset(one for one, (_, is_free) in typed.items() if is_free)
+        padded = [_padded(rows[i], n_columns) for i in data_lines]
+        columns = zip(*padded, strict=True) if padded else [()] * n_columns
+        texts = ([_text(cell, how.decimal) for cell in cells] for cells in columns)
+        self._columns = {one: pa.array(cells, pa.string()) for one, cells in zip(self.names, texts, strict=True)}
         self._note_formulas(name, data_lines)
 
     def batches(self) -> Iterator[Batch]:
         """All rows at once."""
         if self.n_rows:
-            yield Batch(self._file, 0, self._lines, self._columns, self.n_rows, is_typed=True, free=self._free)
+            yield Batch(self._file, 0, self._lines, self._columns, self.n_rows)
 
     def _read(self, sheet: str | None) -> tuple[str, list[Cells], tuple[str, ...]]:
         """Name and rows of the sheet, and notes on it."""
@@ -113,25 +111,6 @@ def _rows_of(sheet: Any) -> list[Cells]:
 
 def _padded(row: Cells, n: int) -> Cells:
     return [*row[:n], *[None] * (n - len(row))]
-
-
-def _typed(cells: Cells, decimal: str) -> tuple[Any, bool]:
-    """A column as Arrow has it, and whether it is text that is still to be understood."""
-    kinds = {_kind(cell) for cell in cells if cell is not None}
-    if kinds == {bool}:
-        return pa.array(cells, pa.bool_()), False
-    if kinds == {datetime}:
-        moments = [datetime(one.year, one.month, one.day) if type(one) is date else one for one in cells]
-        return pa.array(moments, pa.timestamp("us")), False
-    if kinds == {float} and all(one is None or abs(one) < 2**53 for one in cells):
-        return pa.array([None if one is None else float(one) for one in cells], pa.float64()), False
-    return pa.array([_text(cell, decimal) for cell in cells], pa.string()), True
-
-
-def _kind(cell: Any) -> type:
-    if isinstance(cell, bool):
-        return bool
-    return float if isinstance(cell, int | float) else datetime if isinstance(cell, date) else str
 
 
 def _text(cell: Any, decimal: str) -> str | None:

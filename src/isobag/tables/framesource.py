@@ -11,8 +11,6 @@ from isobag.tables.batch import Batch, Source
 
 BATCH_ROWS = 1 << 16
 """Rows of a batch: the different texts of a batch are looked up once."""
-NUMBER_ROWS = 1 << 13
-"""Where all are numbers: what is made of a column on the way stays in the cache, and in memory that is at hand."""
 
 
 class FrameSource(Source):
@@ -24,29 +22,23 @@ class FrameSource(Source):
     def __init__(self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0) -> None:
         self.files, self.is_part = (file,) if file else (), bool(file)
         self.columns = tuple(map(str, frame.columns))
-        self._free = {str(name) for name, kind in frame.schema.items() if isinstance(kind, nw.Object | nw.Unknown)}
+        kinds = frame.schema.items()
+        self._free = frozenset(str(name) for name, kind in kinds if isinstance(kind, nw.Object | nw.Unknown))
         self._arrays = {str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns}
         self._n_rows, self._file, self.first_row = len(frame), file, first_row
 
     def frames(self) -> Iterator[Batch]:
         """The rows in order."""
-        are_numbers = all(_is_number(column.type) for column in self._arrays.values())
-        size = NUMBER_ROWS if are_numbers else BATCH_ROWS
-        for start in range(0, self._n_rows, size):
-            columns = {name: _one_piece(column.slice(start, size)) for name, column in self._arrays.items()}
-            n_rows = min(size, self._n_rows - start)
-            first_row = self.first_row + start
-            yield Batch(self._file, first_row, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
+        for start in range(0, self._n_rows, BATCH_ROWS):
+            columns = {name: _one_piece(column.slice(start, BATCH_ROWS)) for name, column in self._arrays.items()}
+            n_rows, row = min(BATCH_ROWS, self._n_rows - start), self.first_row + start
+            yield Batch(self._file, row, None, columns, n_rows, is_typed=True, free=self._free)
 
 
 def _as_arrow(column: nw.Series[Any], is_free: bool) -> Any:
     if not is_free:
         return column.to_arrow()
     return pa.array([None if _is_gap(value) else _text(value) for value in column.to_list()], pa.string())
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
 def _one_piece(column: Any) -> Any:

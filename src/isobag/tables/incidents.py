@@ -12,36 +12,21 @@ import numpy as np
 
 from isobag.data.periods import Calendar
 from isobag.models.watch import Details, JudgedPeriod
-from isobag.models.watch_bags import (
-    HOURS,
-    MEAN,
-    MISSING,
-    PAIR,
-    PARTS_OF_DAY,
-    QUANTILE,
-    QUANTILES,
-    ROWS,
-    SHARE,
-    SPREAD,
-    Schema,
-)
+from isobag.models.watch_bags import MISSING, MIX, ROWS, SHAPE, SPREAD, VALUE, BagSummary
 from isobag.tables.reasons import number_in_words
 
 NEW, GOING_ON, OVER = "new", "going on", "over"
 _WIDTH = 1.64
 """Errors to both sides of what is expected that are usual."""
 _FEW_CHANGED = 5
-_WHAT = {ROWS: "volume", MEAN: "value", QUANTILE: "value", SHARE: "mix", PAIR: "shape"}
 
 
 class Naming(NamedTuple):
-    """Names for numbers: of what is judged, entities (E,), columns of numbers, columns of texts and their values."""
+    """Names for numbers: of entities (E,), and what the summaries are of."""
 
     by: tuple[str, ...]
     entities: Any
-    numbers: tuple[str, ...]
-    texts: tuple[tuple[str, tuple[str, ...]], ...]
-    schema: Schema | None
+    summaries: tuple[BagSummary, ...]
     calendar: Calendar
     fdr: float
 
@@ -86,16 +71,19 @@ class Incidents:
         """The incidents, in order."""
         places: dict[tuple[int, int], list[tuple[Details, int]]] = {}
         for judged in self.judged:
-            for k, key in enumerate(zip(judged.details.entity.tolist(), judged.details.since.tolist(), strict=True)):
+            for k, key in enumerate(
+                zip(judged.details.incidents.entity.tolist(), judged.details.incidents.since.tolist(), strict=True)
+            ):
                 places.setdefault(key, []).append((judged.details, k))
         newest, incidents = self.judged[-1].period if self.judged else -1, []
         for (entity, since), of_incident in places.items():
             now, k = of_incident[-1]
             state = OVER if now.is_over[k] else NEW if since == newest else GOING_ON
             what, reason = self._reason(*of_incident[0 if state == OVER else -1])
-            reason += f"; {int(now.periods[k])} periods" if state == GOING_ON else ""
-            numbers = float(now.p[k]), what, reason, int(now.points[k]), float(now.bound[k])
-            incidents.append(Incident(entity, since, int(now.last[k]), state, *numbers))
+            reason += f"; {int(now.incidents.periods[k])} periods" if state == GOING_ON else ""
+            own, bound = now.incidents, float(now.bound[k])
+            numbers = float(own.p[k]), what, reason, int(own.points[k]), bound
+            incidents.append(Incident(entity, since, int(own.last[k]), state, *numbers))
         order = (NEW, GOING_ON, OVER)
         return tuple(sorted(incidents, key=lambda a: (order.index(a.state), a.p_value, -a.n_points, a.entity)))
 
@@ -120,7 +108,7 @@ class Incidents:
         parts: list[Any] = [[np.empty(0, kind) for kind in (*(np.int64,) * 3, np.float64, bool, object)]]
         for one in self.judged:
             at, what = np.flatnonzero(~np.isnan(one.p_value)), np.full(len(one.rows), "", dtype=object)
-            for k, entity in enumerate(one.details.entity.tolist()):
+            for k, entity in enumerate(one.details.incidents.entity.tolist()):
                 what[entity] = self._reason(one.details, k)[0] if one.inside[entity] else ""
             columns = one.rows, one.p_value, one.inside, what
             parts.append([at, np.full(len(at), one.period), *(column[at] for column in columns)])
@@ -171,7 +159,7 @@ class Incidents:
             n_judged, n_changed = int((~np.isnan(judged.p_value)).sum()), judged.n_changed
             j = int(n_changed.argmax())
             if n_judged and n_changed[j] >= max(_FEW_CHANGED, n_judged / 2):
-                counts = f"{n_changed[j]:,} of {n_judged:,} entities changed ({self._what(j)})"
+                counts = f"{n_changed[j]:,} of {n_judged:,} entities changed ({self.naming.summaries[j].what})"
                 result.append(f"{self.shown(judged.period)}: {counts}.")
         return result
 
@@ -185,70 +173,41 @@ class Incidents:
             return {self.naming.by[0]: labels}
         return {name: [label[j] for label in labels] for j, name in enumerate(self.naming.by)}
 
-    def _what(self, j: int) -> str:
-        kind = self._schema.summaries[j].kind
-        return _WHAT.get(kind, kind)
-
-    @property
-    def _schema(self) -> Schema:
-        assert self.naming.schema is not None
-        return self.naming.schema
-
     def _reason(self, details: Details, k: int) -> tuple[str, str]:
         """What is odd about an incident, in one word and in numbers: the two columns that say most."""
-        summaries, size = self._schema.summaries, np.abs(details.direction[k])
-        if np.rint(np.exp(details.new_level[k, 0]) - 0.5) <= 0 and summaries[int(size.argmax())].kind == ROWS:
+        summaries, size = self.naming.summaries, np.abs(details.incidents.direction[k])
+        largest, new_level = summaries[int(size.argmax())].what, details.incidents.level[k]
+        if largest == ROWS and np.rint(np.exp(new_level[0]) - 0.5) <= 0:
             return "silence", f"no rows, usually {self._range(details, k, 0)}"
         chosen: dict[tuple[str, int], int] = {}
         for j in np.argsort(-size, kind="stable").tolist():
-            kind = "value" if summaries[j].kind in (MEAN, QUANTILE, SPREAD) else summaries[j].kind
+            what = VALUE if summaries[j].what == SPREAD else summaries[j].what
             if size[j] >= size.max() / 2 and size[j] > 0:
-                chosen.setdefault((kind, summaries[j].column), j)
+                chosen.setdefault((what, summaries[j].column), j)
         picked = list(chosen.values())[:2]
-        return self._what(picked[0]) if picked else "", "; ".join(self._words(details, k, j) for j in picked)
+        return summaries[picked[0]].what if picked else "", "; ".join(self._words(details, k, j) for j in picked)
 
     def _words(self, details: Details, k: int, j: int) -> str:
-        summary = self._schema.summaries[j]
-        value = self._value(j, float(details.new_level[k, j]))
-        usual = f"usually {self._range(details, k, j)}"
-        if details.error[k, j] == 0:
-            usual = f"always {self._value(j, float(details.expected[k, j]))} before"
-        if summary.kind == ROWS:
-            return f"{value} rows, {usual}"
-        if summary.kind == HOURS:
-            hours = 24 // PARTS_OF_DAY
-            return f"{value} of rows from {summary.part * hours} to {(summary.part + 1) * hours} h, {usual}"
-        if summary.kind == SHARE:
-            name, values = self.naming.texts[self._schema.texts[summary.column]]
-            codes = self._schema.values[summary.column]
-            of = [*(f"={values[code]}" for code in codes), " of other values", " missing"][summary.part]
-            return f"{name}{of} in {value} of rows, {usual}"
-        name = self.naming.numbers[self._schema.numbers[summary.column]]
-        if summary.kind == PAIR:
-            other = self.naming.numbers[self._schema.numbers[summary.part]]
-            return f"correlation of {name} and {other} {value}, {usual}"
-        if summary.kind == MEAN:
-            return f"{name} {value}{'' if details.error[k, j] == 0 else ' a row'}, {usual}"
-        if summary.kind == QUANTILE:
-            return f"{name} {value} ({QUANTILES[summary.part]:.0%} quantile), {usual}"
-        is_spread = summary.kind == SPREAD
-        return f"spread of {name} {value}, {usual}" if is_spread else f"{name} missing in {value} of rows, {usual}"
+        summary, is_constant = self.naming.summaries[j], details.error[k, j] == 0
+        value = summary.before + self._value(j, details.incidents.level[k, j])
+        if is_constant:
+            return f"{value}, always {self._value(j, details.expected[k, j])} before"
+        return f"{value}{summary.after}, usually {self._range(details, k, j)}"
 
     def _range(self, details: Details, k: int, j: int) -> str:
-        expected, error = (float(values[k, j]) for values in (details.expected, details.error))
+        expected, error = details.expected[k, j], details.error[k, j]
         low, high = self._value(j, expected - _WIDTH * error), self._value(j, expected + _WIDTH * error)
         return low if low == high else f"{low} to {high}"
 
     def _value(self, j: int, x: float) -> str:
         """A summary in words."""
-        kind = self._schema.summaries[j].kind
-        if kind == ROWS:
+        what = self.naming.summaries[j].what
+        if what == ROWS:
             return f"{max(0.0, np.exp(x) - 0.5):.0f}"
-        if kind in (SHARE, MISSING, HOURS):
-            return f"{np.sin(min(max(x, 0.0), np.pi / 2)) ** 2:.0%}".replace("%", " %")
-        if kind == PAIR:
-            return f"{np.tanh(x):.2g}"
-        return number_in_words(float(f"{np.exp(x) if kind == SPREAD else x:.3g}"))
+        if what in (MIX, MISSING):
+            return f"{np.sin(np.clip(x, 0, np.pi / 2)) ** 2:.0%}".replace("%", " %")
+        inverse = {SHAPE: np.tanh, SPREAD: np.exp}.get(what, float)
+        return number_in_words(float(f"{inverse(x):.3g}"))
 
 
 def p_in_words(p: float, bound: float) -> str:

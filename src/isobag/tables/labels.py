@@ -9,13 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Ints
-from isobag.backends.threads import slices
 from isobag.data.groups import is_missing_label, number_labels
-from isobag.data.order import is_rising
 from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import EXACT, NO_VALUE
 
-BLOCK_ROWS = 1 << 20
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 """No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
@@ -94,55 +91,29 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
         differing = [values.take(pa.array(own)) for values, own in zip(with_null, places, strict=True)]
     labels = label_rows(differing)
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
-    numbers: Any = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
+    numbers: Any = np.full(len(labels) + 1, -1)  # the last is that of null
     numbers[:-1][is_labelled], numbered = number_labels(labels[is_labelled])
-    are_numbers = codes.dtype == numbers.dtype and bool((numbers[:-1] == np.arange(len(labels))).all())
-    return (codes if are_numbers else numbers[codes]), numbered
+    return numbers[codes], numbered
 
 
-def first_rows_of(ids: Ints, n_groups: int, block_rows: int = BLOCK_ROWS) -> Ints:
+def first_rows_of(ids: Ints, n_groups: int) -> Ints:
     """The first row of each group, from the group of each row, -1 for none: (n,) -> (g,); 0 if it has none."""
     first_rows = np.zeros(n_groups + 1, dtype=np.int64)
-    for rows in reversed(list(slices(len(ids), block_rows))):
-        first_rows[ids[rows][::-1]] = np.arange(rows.stop - 1, rows.start - 1, -1)  # what is set last stays
+    first_rows[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)  # what is set last stays
     return first_rows[:-1]
-
-
-def packed(column: Any) -> Any:
-    """A column as numbers of its different values, where these take less memory; else as it is."""
-    if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type) or pa.types.is_string_view(column.type):
-        return column
-    encoded = column.dictionary_encode()
-    return encoded if encoded.nbytes < column.nbytes else column
-
-
-def unpacked(column: Any) -> Any:
-    """What was packed, as it was."""
-    is_packed = pa.types.is_dictionary(column.type) and column.type.index_type == pa.int32()
-    return column.dictionary_decode() if is_packed else column
 
 
 def _encoded(column: Any) -> tuple[Any, Any]:
     """The place of each value among those that differ, -1 for null, and these in order of first appearance."""
     if pa.types.is_dictionary(column.type):
-        codes, seen = column.indices, column.dictionary
-        if len(codes) and not codes.null_count and _is_first_seen_first(codes.to_numpy(), len(seen)):
-            return codes.to_numpy(), seen
-        codes, order = _encoded(codes)
-        return codes, seen.take(order)
+        codes, order = _encoded(column.indices)
+        return codes, column.dictionary.take(order)
     if pa.types.is_nested(column.type):
         number_labels(label_rows([column]))  # which refuses them
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
     encoded = column.dictionary_encode()
-    codes = encoded.indices.fill_null(-1) if encoded.null_count else encoded.indices
-    return codes.to_numpy(zero_copy_only=False), encoded.dictionary
-
-
-def _is_first_seen_first(codes: Any, n: int) -> bool:
-    """Whether all of n codes appear, and in their order: (rows,)."""
-    first_rows = first_rows_of(codes, n)
-    return bool((codes[first_rows] == np.arange(n)).all()) and is_rising(first_rows)
+    return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), encoded.dictionary
 
 
 def as_numbers(column: Any) -> Any:

@@ -6,7 +6,6 @@ way, in memory or in a temporary file (``Spool``), and features are made of them
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.rows import ArrayRows, RangedRows, Rows
 from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import Source, names_of_files
+from isobag.tables.cells import TEXT
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
-from isobag.tables.labels import as_numbers, number_rows, packed
+from isobag.tables.labels import as_numbers, number_rows
 from isobag.tables.passes import NewSpool, scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import ColumnScan
@@ -74,7 +74,7 @@ def learn_table(
     *,
     encoding: Encoding | None = None,
     only_rows: Ints | None = None,
-    spool: NewSpool | None = None,
+    spool: NewSpool = Spool,
     facts: Mapping[str, ColumnScan] | None = None,
 ) -> Table:
     """Learn how the columns of a table become features, or follow what a model has learned.
@@ -83,7 +83,6 @@ def learn_table(
     only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
     facts : what is known of columns of all rows, of which these are a sample: medians and rare texts are those of it.
     """
-    spool = spool or partial(Spool, is_learned=encoding is None)
     if encoding is not None:
         options = options.following(encoding)
     seen = scan_source(source, options, spool, encoding, only_rows)
@@ -102,7 +101,8 @@ def learn_table(
     used_scans = [seen.scans[column.name] for column in encoding.columns]
     used = np.array([seen.names.index(scan.name) for scan in used_scans], dtype=np.int64)
     apply = encoding.bind_cells([scan.codes for scan in used_scans])
-    texts = [scan.name for scan, is_rare in zip(used_scans, encoding.rare_texts, strict=True) if is_rare]
+    texts = [column.name for column in encoding.columns if column.kind == TEXT]
+    of_texts = "Texts take part by " + ("how often a group has each" if options.by else "how rare they are")
 
     def cells_of(entries: Floats) -> Floats:
         is_all = len(used) == entries.shape[1]
@@ -116,7 +116,6 @@ def learn_table(
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, seen.spool
     if options.by or options.baseline:
-        labels |= {name: packed(labels[name]) for name in options.by}
         takes_part = _labelled(source, labels, options, facts is not None)
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
@@ -128,9 +127,10 @@ def learn_table(
         entries = seen.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
     missing = [f"{scan.name} ({n_missing_of(scan, options):,})" for scan in used_scans if n_missing_of(scan, options)]
-    for what, listed in (("Texts", texts), ("Missing values", missing if options.missing == "auto" else [])):
+    of_gaps = "Missing values take part by how rare they are"
+    for what, listed in ((of_texts, texts), (of_gaps, missing if options.missing == "auto" else [])):
         if listed:
-            notes = (*notes, f"{what} take part by how rare they are: {', '.join(map(escape_for_terminal, listed))}.")
+            notes = (*notes, f"{what}: {', '.join(map(escape_for_terminal, listed))}.")
     if facts is not None:  # numbers of all rows, as far as they are known
         n_rows = max(scan.n_rows for scan in facts.values())
         n_unlabelled = max((facts[name].n_missing for name in options.by), default=0)
@@ -138,7 +138,7 @@ def learn_table(
     summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
-        X = make(entries.read(0, len(entries)))
+        X = make(entries.numbers)
         rows = ArrayRows(X, encoding.names)
         if facts is not None:
             rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts, X))

@@ -12,11 +12,11 @@ from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import save
 from isobag.tables.cluster_scores import score_partitions
-from isobag.tables.clusters import learn_groups
+from isobag.tables.clusters import FrameOnly, learn_groups
 from isobag.tables.detect import Names, encoding_of, fit_table, open_frame, prepare, with_labels
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
-from isobag.tables.ranking import FrameOnly, rank
+from isobag.tables.ranking import rank
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import Bags
 

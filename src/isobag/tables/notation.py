@@ -88,24 +88,26 @@ class Notation:
 
     def hint(self, text: str) -> str:
         """What kind of number a cell that is none would be in another notation; "" if in none."""
-        text = text.strip(BLANKS)
         if not any(character.isdigit() for character in text):
             return ""
-        fits_thousands = not self.thousands and _grouping(self.other, self.decimal).fullmatch(text) is not None
-        fits_decimal = (
-            self.other != self.thousands
-            and text.count(self.other) == 1
-            and self.decimal not in text
-            and number_of(text.replace(self.other, ".")) is not None
-        )
-        if fits_thousands or fits_decimal:
-            return EITHER_HINT if fits_thousands and fits_decimal else DECIMAL_HINT if fits_decimal else THOUSANDS_HINT
-        relaxed = Notation(self.decimal, self.thousands, "relaxed")
-        return DECORATED_HINT if number_of(relaxed.without_decoration(text)[0]) is not None else ""
+        fits = [hint for hint, notation in self.others.items() if notation.number_of(text) is not None]
+        if fits:
+            return fits[0] if len(fits) == 1 else EITHER_HINT
+        return DECORATED_HINT if number_of(self._relaxed.without_decoration(text)[0]) is not None else ""
 
     def unit_of(self, text: str) -> str:
         """The unit that would be taken off a cell."""
-        return Notation(self.decimal, self.thousands, "relaxed").without_decoration(text)[1]
+        return self._relaxed.without_decoration(text)[1]
+
+    @cached_property
+    def others(self) -> dict[str, "Notation"]:
+        """Notations that may be meant where a cell is no number, by the name of the option that chooses them."""
+        thousands = {} if self.thousands else {THOUSANDS_HINT: Notation(self.decimal, self.other)}
+        return thousands | ({} if self.other == self.thousands else {DECIMAL_HINT: Notation(self.other)})
+
+    @cached_property
+    def _relaxed(self) -> "Notation":
+        return Notation(self.decimal, self.thousands, "relaxed")
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.tables.reasons import number_in_words
-from isobag.tables.terminal import shown
+from isobag.tables.terminal import LONGEST, shown
 
 if TYPE_CHECKING:
     from isobag.tables.ranking import Ranking
@@ -35,7 +35,8 @@ def html_of(ranking: "Ranking") -> str:
     summary = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
     top = pa.table(ranking.columns(0, min(TOP, ranking.n_ranked)))
     head = "".join(f"<th>{_text(name)}</th>" for name in top.column_names)
-    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in top.to_pylist())
+    rows = ("".join(f"<td>{_text(value)}</td>" for value in row.values()) for row in top.to_pylist())
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div><p>{_text(summary)}</p>{table}</div>"
 
@@ -50,7 +51,7 @@ def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
         ax = pyplot.subplots()[1]
     n = ranking.n_ranked
     places = np.unique(np.geomspace(1, max(n, 1), MOST_DRAWN).astype(np.int64))[: max(n, 0)] - 1
-    chosen = ranking.order[places].astype(np.int64)
+    chosen = ranking.order[places]
     scores, flagged = ranking.scores[chosen], ranking.flagged[chosen]
     for is_odd, color, name in ((False, USUAL, "not flagged"), (True, ODD, "flagged")):
         shown = flagged == is_odd
@@ -80,13 +81,16 @@ def _names(ranking: "Ranking", n: int) -> list[str]:
     return [shown(" · ".join(str(row[name]) for name in ranking.units.labels), _LONGEST_LABEL) for row in top]
 
 
-def _cell(value: Any) -> str:
+def in_cell(value: Any, most: int = LONGEST) -> str:
+    """A value as a table shows it: three digits or whole, a day without midnight, text without what acts or hides."""
     if isinstance(value, bool):
-        return f"<td>{'yes' if value else 'no'}</td>"
+        return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
-        return "<td></td>"
-    return f"<td>{_text(number_in_words(value) if isinstance(value, float) else value)}</td>"
+        return "-"
+    if isinstance(value, float):
+        return number_in_words(float(f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"))
+    return shown(str(value).removesuffix(" 00:00:00"), most)
 
 
 def _text(value: Any) -> str:
-    return escape(shown(value))
+    return escape(in_cell(value))

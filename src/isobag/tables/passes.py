@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from isobag.backends.arrays import Bools, Ints
+from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.spool import Spool
 from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import TEXT
@@ -66,30 +66,35 @@ class Pass:
 
     def median_of(self, name: str) -> float:
         """The median of the entries of a column."""
-        entries = self.spool.column(self.names.index(name))
+        entries = self.spool.numbers[:, self.names.index(name)]
         entries = entries[~np.isnan(entries)]
         return float(np.median(entries)) if len(entries) else 0.0  # a sample may have none, of very few
 
     def count_gaps(self, used: Ints) -> Ints:
         """Missing values of each row in some of the columns: (n,)."""
-        starts = range(0, len(self.spool), BLOCK_ROWS)
-        return np.concatenate([np.isnan(self.spool.read(start, BLOCK_ROWS)[:, used]).sum(axis=1) for start in starts])
+        return np.concatenate([np.isnan(block[:, used]).sum(axis=1) for block in self._blocks()])
 
     def only(self, chosen: Bools) -> Spool:
         """The entries of some rows: (n,)."""
-        rest = self._new_spool(len(self.names))
-        for start in range(0, len(self.spool), BLOCK_ROWS):
-            rest.append(self.spool.read(start, BLOCK_ROWS)[chosen[start : start + BLOCK_ROWS]])
+        rest, start = self._new_spool(len(self.names)), 0
+        for block in self._blocks():
+            rest.append(block[chosen[start : start + len(block)]])
+            start += len(block)
         return rest
 
     def find_copies(self) -> dict[str, str]:
         """Columns whose entries equal those of an earlier one in every row, by name, and the first that each equals."""
-        head, first, copies = self.spool.read(0, BLOCK_ROWS), dict[bytes, int](), dict[str, str]()
+        numbers, first, copies = self.spool.numbers, dict[bytes, int](), dict[str, str]()
         for j, name in enumerate(self.names):
-            i = first.setdefault(head[:, j].tobytes(), j)
-            if i < j and np.array_equal(self.spool.column(i), self.spool.column(j), equal_nan=True):
+            i = first.setdefault(numbers[:BLOCK_ROWS, j].tobytes(), j)
+            if i < j and np.array_equal(numbers[:, i], numbers[:, j], equal_nan=True):
                 copies[name] = self.names[i]
         return copies
+
+    def _blocks(self) -> Iterator[Floats]:
+        """The entries of all rows in order."""
+        numbers = self.spool.numbers
+        return (numbers[start : start + BLOCK_ROWS] for start in range(0, max(len(numbers), 1), BLOCK_ROWS))
 
     def _settle(self, columns: list[str]) -> None:
         """What is kept, by the columns of the first batch."""
@@ -120,10 +125,10 @@ def scan_source(
 ) -> Pass:
     """One pass over a source, and one more with all types known if some column was not what it first seemed to be."""
     if source.columns is not None:
-        check_names(source.columns, options)
+        check_names(source.columns, options, encoding is not None)
     first = Pass(source, options, spool, encoding, only_rows)
     if source.columns is None:
-        check_names(list(first.scans), options)
+        check_names(list(first.scans), options, encoding is not None)
     kinds = kinds_of(first.scans, options)
     used = [scan for name, scan in first.scans.items() if encoding is None and options.may_use(name)]
     if first.is_complete and all(scan.is_kept_as(kinds[scan.name]) for scan in used):

@@ -6,19 +6,16 @@ The columns of every result are made here, by ``result_columns``.
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.labelled import UNSEEN, LabelledRows
-from isobag.data.order import stable_order
 from isobag.data.params import FDR, check_params
 from isobag.data.rows import ArrayRows, Rows
 from isobag.estimators import IDKPointDetector
@@ -48,8 +45,6 @@ RESULT_TYPES: dict[str, Any] = {
     "reasons": pa.string(),
 }
 """Columns of a result, in order."""
-Stage = Callable[[str], AbstractContextManager[Any]]
-"""A context for a pass by its name: learning, scoring or explaining."""
 
 
 def result_columns(labels: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -91,7 +86,7 @@ class Ranking:
     budget: float | None = None
     n_expected: float | None = None
     units: Units
-    order: npt.NDArray[np.int32] | Ints
+    order: Ints
     scores: Floats
     evidence: dict[str, Any]
     flagged: Bools
@@ -143,7 +138,7 @@ class Ranking:
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
-        chosen = self.order[start:stop].astype(np.int64)
+        chosen = self.order[start:stop]
         reasons = None
         if self.reasons is not None:
             reasons = self.reasons[start:stop] + [""] * max(0, len(chosen) - max(0, len(self.reasons) - start))
@@ -173,7 +168,7 @@ class Ranking:
 
     def carried(self, start: int, stop: int) -> dict[str, Any]:
         """Columns carried along, from place start + 1 to place stop; of a group, those of its first row."""
-        rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
+        rows = pa.array(self.rows_of(self.order[start:stop]))
         return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
 
     def __repr__(self) -> str:
@@ -192,7 +187,7 @@ class Ranking:
         if self.frame is None:
             return pa.table(columns)
         backend, by_text = self.frame.implementation, {str(name): name for name in self.frame.columns}
-        rows: Ints = self.rows_of(self.order.astype(np.int64))
+        rows: Ints = self.rows_of(self.order)
         inputs = [name for name in columns if name in self.table.options.apart or name in self.table.carried]
         new = [nw.new_series(name, own, backend=backend) for name, own in columns.items() if name not in inputs]
         ranked = nw.from_dict({one.name: one for one in new}, backend=backend)
@@ -241,22 +236,6 @@ class Ranking:
         return ranks_and_shares(scores, start, n_lower, n_to, self.n_ranked)
 
 
-@dataclass(frozen=True)
-class FrameOnly:
-    """The result for a frame of Dask or Spark, which stays there, lazy: all there is of it is ``to_frame()``."""
-
-    frame: Any
-
-    def to_frame(self) -> Any:
-        """The input with the results beside it, or a row for each group: a lazy frame of the same library."""
-        return self.frame
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
-
-
 def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_ranked: int) -> tuple[Ints, Floats]:
     """Ranks of ascending scores, one for equal scores, and shares of all scores that are no higher: (k,) each.
 
@@ -283,22 +262,23 @@ def rank(
     min_size: int = 1,
     explains: bool = True,
     frame: Any = None,
-    stage: Stage = nullcontext,
+    stage: Callable[[str], None] = lambda _: None,
 ) -> Ranking:
     """Rank the rows or groups of a table by a detector fitted to them, or before (``is_fitted``).
 
     budget : how many of new data may be flagged if all are like the training data, on average.
+    stage : called with the name of each pass when it begins: learning, scoring, explaining.
     """
     check_labels([*table.by, *table.options.baseline, *([] if table.options.id is None else [table.options.id])])
     units = units_of(table, min_size)
     data, places = units.data, units.positions
     if is_fitted:
         data = with_baseline(detector, data, units.baseline)
-        with stage("scoring"):
-            judged = judge_new(detector, data)
+        stage("scoring")
+        judged = judge_new(detector, data)
     else:
-        with stage("learning"):
-            judged = judge_own(detector, fit_data(detector, data, units.baseline))
+        stage("learning")
+        judged = judge_own(detector, fit_data(detector, data, units.baseline))
         data = with_baseline(detector, data, units.baseline)
         detector.table_ = table.encoding.to_text()
     n_expected = judged.n_expected
@@ -313,14 +293,13 @@ def rank(
         flagged, rule = np.asarray(judged.evidence["p_value"]) <= level, f"p-value of at most {level:.3g}"
         n_expected = min(budget, len(data))
     scores = spread(judged.scores, places)
-    order = stable_order(scores)
+    order = np.argsort(scores, kind="stable")
     explanation: Any = None
     reasons: list[str] | None = None
     if explains:
-        top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
-        with stage("explaining"):
-            chosen = top if places is None else places[top]
-            explanation, reasons = _explain(judged, data, chosen, table, detector)
+        top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))]
+        stage("explaining")
+        explanation, reasons = _explain(judged, data, top if places is None else places[top], table, detector)
     return Ranking(
         table=table,
         detector=detector,

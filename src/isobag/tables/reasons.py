@@ -116,7 +116,7 @@ def _size_in_words(n: int, size: SizeEvidence) -> str:
         return ""
     usual = np.quantile(size.sizes, USUAL, method="inverted_cdf")
     ends = " to ".join(dict.fromkeys(number_in_words(one) for one in usual))
-    return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.middle else 'high'}, usually {ends})"
+    return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.usual[0] else 'high'}, usually {ends})"
 
 
 def _unseen_in_words(reasons: list[GroupReason], encoding: Encoding) -> dict[int, str]:
@@ -139,14 +139,13 @@ def _unseen_in_words(reasons: list[GroupReason], encoding: Encoding) -> dict[int
 
 def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: Encoding) -> dict[int, str]:
     """Values that a group has more or less often than most groups, by the number of their feature."""
-    counts = None if model.columns is None else model.columns.counts
+    summaries = model.summaries
     words: dict[int, str] = {}
     for reason in [one for one in reasons if one.kind == "count"][:MOST_REASONS]:
-        assert counts is not None
+        assert summaries is not None
         j = reason.columns[0]
-        at = np.searchsorted(counts.columns, j)
         value = encoding.names[j] if encoding.column_of(j).kind == TEXT else f"{encoding.names[j]} true"
-        value = value if counts.rare[at] > counts.common[at] else f"other than {value}"
+        value = value if summaries.scores.high_is_rare[j] else f"other than {value}"
         words[j] = f"{value} ({number_in_words(reason.value)} rows, usually {number_in_words(reason.usual)})"
     return words
 

@@ -20,7 +20,7 @@ from isobag.tables.cells import (
     OTHER,
     TEXT,
     TIME,
-    Times,
+    Numbers,
     distinct,
     first_inexact,
     is_missing,
@@ -64,7 +64,6 @@ class ColumnScan:
         self.name, self.kept_as, self.notation, self.learns = name, kept_as, notation or Notation(), learns
         self.declared: str | None = None
         self.declared_in = ""
-        self.is_free = self.is_mixed = False
         self.n_rows = self.n_missing = self.n_numbers = self.n_times = self.n_zoned = 0
         self.hints: Counter[str] = Counter()
         """How many cells would be numbers in another notation, by which."""
@@ -89,6 +88,11 @@ class ColumnScan:
     def shown_name(self) -> str:
         """The name, fit for a sentence on a terminal."""
         return escape_for_terminal(self.name)
+
+    def first_with(self, what: str) -> str:
+        """The first cell of a kind and where it stands, in words."""
+        place, text = self.first[what]
+        return f"{place.in_words} has {text!r}"
 
     @property
     def n_present(self) -> int:
@@ -135,7 +139,7 @@ class ColumnScan:
 
     def is_kept_as(self, kind: str | None) -> bool:
         """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
-        return kind is None or (not self.is_mixed and self.kept_as in (None, kind))
+        return kind is None or self.kept_as in (None, kind)
 
     def merge(self, other: "ColumnScan") -> "ColumnScan":
         """What is known of a column with declared types if other rows of it are scanned by themselves, in any order."""
@@ -185,36 +189,33 @@ class ColumnScan:
         is_free = not batch.is_typed or self.name in batch.free
         if not is_free and not self.notation.is_plain and is_text(cells.type):
             is_free, cells = True, cells.cast(pa.string())
-        self.is_free |= is_free
         return self._read_text(cells, batch) if is_free else self._read_declared(cells, batch)
 
     def _read_text(self, cells: pa.Array, batch: Batch) -> Floats:
         if self.kept_as in (None, NUMBER):
-            numbers = read_numbers(self._plain(cells))
+            plain = self._plain(cells)
+            numbers = read_numbers(plain)
             n_present = int(np.count_nonzero(~numbers.missing))
-            n_numbers = n_present - int(np.count_nonzero(numbers.bad))
             if self.kept_as is None and n_present:
-                self.kept_as = NUMBER if 2 * n_numbers > n_present else TEXT if self._times(cells).bad.any() else TIME
+                is_number = 2 * np.count_nonzero(numbers.bad) < n_present
+                self.kept_as = NUMBER if is_number else TEXT if self._times(cells).bad.any() else TIME
             if self.kept_as in (None, NUMBER):
-                self.n_numbers += n_numbers
                 self._note(NO_NUMBER, cells, numbers.bad, batch)
                 if numbers.bad.any():
                     texts, places = distinct(cells)
                     is_bad = np.zeros(len(texts), dtype=bool)
                     is_bad[places[numbers.bad]] = True
                     self._note_hints(cells, texts, places, is_bad, batch)
-                self._note_cell(INEXACT, cells, first_inexact(self._plain(cells), numbers.values), batch)
-                return self._keep_numbers(numbers.values, numbers.missing, batch)
+                self._note_cell(INEXACT, cells, first_inexact(plain, numbers.values), batch)
+                return self._keep_numbers(NUMBER, numbers, batch)
         if self.kept_as == TEXT:
             return self._code_texts(cells, batch)
         times = self._times(cells)
-        self.n_times += int(np.count_nonzero(~times.missing & ~times.bad))
-        self.n_zoned += int(np.count_nonzero(times.zoned))
         if times.bad.any():
             rest = read_numbers(self._plain(cells.filter(pa.array(times.bad))))
             self.n_numbers += int(np.count_nonzero(~rest.bad))
         self._note(NO_NUMBER, cells, ~times.missing if self.learns else times.bad, batch)
-        return self._keep_numbers(times.values, times.missing, batch)
+        return self._keep_numbers(TIME, times, batch)
 
     def _read_declared(self, column: pa.Array, batch: Batch) -> Floats:
         if pa.types.is_null(column.type):
@@ -226,19 +227,13 @@ class ColumnScan:
             if typed.is_empty:
                 return self.skip(len(column), batch)
             raise ValueError(f"{described}; need {self.kept_as} as elsewhere.")
-        if self.declared is None:
-            self.declared_in = described
+        self.declared_in = self.declared_in or described
         self.declared, self.kept_as = typed.kind, kept_as
         if typed.numbers is None:
             return self._code_texts(typed.texts, batch)
-        if typed.kind == TIME:
-            self.n_times += int(np.count_nonzero(~typed.numbers.missing))
-            self.n_zoned += int(np.count_nonzero(~typed.numbers.missing)) if typed.has_zone else 0
-        else:
-            self.n_numbers += int(np.count_nonzero(~typed.numbers.missing & ~typed.numbers.bad))
-            self._note(NO_NUMBER, column, typed.numbers.bad, batch)
-            self._note_cell(INEXACT, column, typed.inexact, batch)
-        return self._keep_numbers(typed.numbers.values, typed.numbers.missing, batch)
+        self._note(NO_NUMBER, column, typed.numbers.bad, batch)
+        self._note_cell(INEXACT, column, typed.inexact, batch)
+        return self._keep_numbers(typed.kind, typed.numbers, batch)
 
     def _code_texts(self, cells: pa.Array, batch: Batch) -> Floats:
         texts, places = distinct(cells)
@@ -276,8 +271,14 @@ class ColumnScan:
         self.codes[text] = len(self.codes)
         return len(self.codes) - 1
 
-    def _keep_numbers(self, values: Floats, missing: Bools, batch: Batch) -> Floats:
-        present = values[~np.isnan(values)]
+    def _keep_numbers(self, kind: str, numbers: Numbers, batch: Batch) -> Floats:
+        is_good = ~numbers.missing & ~numbers.bad
+        present = numbers.values[is_good]
+        if kind == TIME:
+            self.n_times += len(present)
+            self.n_zoned += int(np.count_nonzero(numbers.zoned & is_good))
+        else:
+            self.n_numbers += len(present)
         if len(present):
             self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
             self.is_whole = self.is_whole and bool((present == np.floor(present)).all())
@@ -286,7 +287,7 @@ class ColumnScan:
                 self.total += int(whole.sum())
                 self.total_of_squares += int(whole @ whole)
             self.has_time_of_day = self.has_time_of_day or bool((present % 86400 != 0).any())
-        return self._keep(values, missing, batch)
+        return self._keep(numbers.values, numbers.missing, batch)
 
     def _keep(self, entries: Floats, missing: Bools, batch: Batch | None) -> Floats:
         """Count entries, and note the first that is missing."""
@@ -331,7 +332,7 @@ class ColumnScan:
     def _is_bool(self) -> bool:
         return 0 < len(self.codes) <= 6 and all(text.strip().lower() in _TRUTHS for text in self.codes)
 
-    def _times(self, cells: pa.Array) -> Times:
+    def _times(self, cells: pa.Array) -> Numbers:
         return read_times(cells, self.notation.dates)
 
     def _plain(self, cells: pa.Array) -> pa.Array:

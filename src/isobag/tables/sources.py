@@ -100,9 +100,11 @@ def notes_on_folders(files: Sequence[str]) -> tuple[str, ...]:
 
 def _open(opener: Opener, how: FileFormat) -> TableFile:
     if opener.is_piped:
-        kind = how.format or opener.guessed_kind()
+        kind = f".{how.format.lstrip('.').lower()}" if how.format else opener.guessed_kind()
         if kind not in KINDS:
             raise ValueError(f"format={kind.lstrip('.')!r}; choose one of {', '.join(KINDS)}.")
+    elif how.format:
+        raise ValueError(f"format={how.format!r}: the ending of {opener.name} says what it is; leave it out.")
     else:
         kind = kind_of_file(opener.file)
     how.check(kind, opener.name)

@@ -25,7 +25,7 @@ class FileFormat:
 
     header : of CSV and sheets: True if the first row names the columns, False if it is data; None: data if it holds
         numbers only.
-    delimiter : what stands between cells of CSV; None for the most frequent of some in the first line.
+    delimiter : what stands between cells of CSV, "tab" for one; None for the most frequent of some in the first line.
     format : the ending that says how standard input is written; None: by its first bytes.
     na : texts that stand for a missing value too, in every column of text and JSON.
     skip : lines before the header of CSV, or rows of a sheet, which are not looked at.
@@ -45,6 +45,10 @@ class FileFormat:
 
     def __post_init__(self) -> None:
         check_encoding(self.encoding)
+        sign = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
+            raise ValueError(f"delimiter={sign!r}: need one character that divides cells, or tab.")
+        object.__setattr__(self, "delimiter", sign)
 
     def check(self, kind: str, name: str) -> None:
         """Refuse what a file of this kind does not have."""

@@ -12,7 +12,6 @@ longer than the gap; a pause of just that length does not end it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ import pyarrow as pa
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned
 from isobag.data.params import check_params, one_of
-from isobag.data.periods import Calendar, length_of, number_sessions, zone_of
+from isobag.data.periods import Calendar, length_of, number_sessions, offsets, zone_of
 from isobag.tables.cells import NUMBER, TEXT, TIME, read_declared, read_numbers, read_times
 from isobag.tables.labels import number_rows
 
@@ -29,8 +28,6 @@ PERIOD, SESSION = "period", "session"
 UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 """Microseconds of a unit."""
 UNIT = one_of((None, *UNITS))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_QUARTER = 900_000_000
 _FARTHEST = 2.0**53
 _PLAUSIBLE = 315_532_800e6, 4_102_444_800e6
 """From 1980 to 2100, in microseconds."""
@@ -52,8 +49,7 @@ def read_moments(
         column = column.combine_chunks()
     typed = read_declared(column)
     if typed.kind == TIME and typed.numbers is not None:
-        seconds, missing = typed.numbers.values, typed.numbers.missing
-        zoned = np.full(len(seconds), typed.has_zone)
+        seconds, missing, _, zoned = typed.numbers
     elif typed.kind == NUMBER and typed.numbers is not None and not typed.is_empty:
         return _of_numbers(typed.numbers.values, typed.numbers.missing | typed.numbers.bad, name, unit)
     elif typed.kind == TEXT:
@@ -67,22 +63,9 @@ def read_moments(
     micros = np.rint(np.where(missing, 0.0, seconds) * 1e6)
     _refuse_bad(np.abs(micros) > _FARTHEST, column, name)
     values = micros.astype(np.int64)
-    plain = ~zoned & ~missing
-    if time_zone not in (None, "UTC"):
-        values[plain] = moments_of_clocks(values[plain], time_zone)
+    plain = np.logical_not(zoned) & ~missing
+    values[plain] -= offsets(values[plain], zone_of(time_zone), by_clocks=True)
     return Moments(values, missing)
-
-
-def moments_of_clocks(shown: Ints, time_zone: str | None) -> Ints:
-    """When clocks of a zone show something, given as if it were UTC: (n,) -> (n,)."""
-    zone = zone_of(time_zone)
-    quarters, places = np.unique(shown // _QUARTER, return_inverse=True)  # clocks change at whole quarters
-    offsets = np.empty(len(quarters), dtype=np.int64)
-    for place, quarter in enumerate(quarters.tolist()):
-        clock = (_EPOCH + timedelta(seconds=quarter * 900)).replace(tzinfo=zone)
-        offsets[place] = (clock.utcoffset() or timedelta()) // timedelta(microseconds=1)
-    moments: Ints = shown - offsets[places.reshape(shown.shape)]
-    return moments
 
 
 def moment_of(value: Any, option: str, time_zone: str | None = None) -> int:

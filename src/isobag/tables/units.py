@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 from isobag.backends.arrays import Bools, Ints
 from isobag.data.groups import Groups
 from isobag.data.params import MIN_SIZE, check_params
-from isobag.data.rows import count_ids
-from isobag.tables.labels import first_rows_of, label_rows, number_rows, unpacked
+from isobag.tables.labels import first_rows_of, label_rows, number_rows
 from isobag.tables.learn import Table
 from isobag.tables.summary import FILE
 
@@ -83,7 +82,7 @@ def _groups_of(table: Table, min_size: int) -> Units:
         last_rows = len(ids) - 1 - first_rows_of(ids[::-1], len(labels))
         ends = first_rows, last_rows
     takes_part = is_labelled if table.takes_part is None else is_labelled & table.takes_part
-    sizes = count_ids(ids if takes_part.all() else ids[takes_part], len(labels))
+    sizes = np.bincount(ids[takes_part], minlength=len(labels))
     if sizes.max(initial=0) < min_size:
         raise ValueError(f"No group has {min_size} or more rows; the largest has {sizes.max(initial=0):,}.")
     places: Any = places_among(sizes >= min_size)
@@ -94,7 +93,7 @@ def _groups_of(table: Table, min_size: int) -> Units:
     if table.gaps is not None:
         lacking = ids[is_labelled & (table.gaps > 0)]
         n_missing = np.bincount(lacking, minlength=len(labels))
-    own_labels = {name: unpacked(table.labels[name].take(pa.array(first_rows))) for name in table.by}
+    own_labels = {name: table.labels[name].take(pa.array(first_rows)) for name in table.by}
     if not takes_part.all() or places[-1] < len(labels) - 1:
         ids = places[ids[takes_part]]
     return Units(Groups(data, ids, labels[places >= 0]), places, own_labels, first_rows, n_missing, ends=ends)

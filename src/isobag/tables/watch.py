@@ -1,19 +1,20 @@
 """``Watch``: entities that are unlike their own past, period after period, from frames or files."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Ints
+from isobag.backends.arrays import Bools
 from isobag.backends.learned import Learned, demand
 from isobag.data.params import FDR, check_params
 from isobag.data.periods import Calendar, length_of
-from isobag.models.watch import ACCEPT, DISMISS, RETIRE, JudgedPeriod
-from isobag.models.watch_bags import BagRows
+from isobag.models.watch import ACCEPT, DISMISS, RETIRE
+from isobag.models.watch_bags import BagRows, learn_schema
 from isobag.models.watch_run import History, digests_of, empty_history, judge_open, rules_of
 from isobag.storage.modelfile import save
 from isobag.tables.batch import Source
@@ -22,7 +23,7 @@ from isobag.tables.framesource import FrameSource
 from isobag.tables.incidents import Incidents, Naming, library_of, shown_period
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of, moment_of
-from isobag.tables.watch_rows import MOST_VALUES, Log, are_repeated, far_beyond, read_log, rows_of
+from isobag.tables.watch_rows import MOST_VALUES, Log, are_repeated, far_beyond, number_entities, read_log, rows_of
 
 Names = Iterable[Any] | str | None
 
@@ -141,28 +142,26 @@ class Watch(Learned):
 
     def update_from(self, source: Source, *, replace: bool = False, since: Any = None) -> Incidents:
         """``update`` with the rows of files or of a query."""
-        log, before, notes = read_log(source, self.read_options), self.history_, []
+        log, before, notes = read_log(source, self.read_options, self.calendar), self.history_, []
         if log.n_unlabelled:
             notes.append(f"{log.n_unlabelled:,} rows have no {' or '.join((*self.by, self.time))} and were skipped.")
-        period = self.calendar.numbers(log.times)
-        if len(log) == 0:
+        if not len(log):
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
-        is_far = far_beyond(period, None if before is None else before.rows, 0 if before is None else before.newest)
+        period = log.period
+        is_far = far_beyond(period, before)
         for number in np.unique(period[is_far]).tolist():
             n = int((period == number).sum())
             notes.append(f"{n:,} row{'s' * (n > 1)} of {self._shown(number)}, far from the rest, set aside.")
-        is_late = ~is_far & (period <= (before.closed if before is not None else period.min() - 1))
-        history, rows = self._with_columns_of(log, period, ~is_far & ~is_late, notes)
+        is_late = ~is_far & (period <= (period.min() - 1 if before is None else before.closed))
+        history, rows = self._with_columns_of(log, ~is_far & ~is_late, notes)
         del log, period
-        late, rows = rows.take(is_late), rows.take(~is_far & ~is_late)
-        n_again = self._note_late(history, late, notes) if len(late) else 0
+        n_again = self._note_late(history, rows.take(is_late), notes) if is_late.any() else 0
+        rows = rows.take(~is_far & ~is_late)
         if not len(rows) and not n_again:
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
-        merged, periods = self._merged(history, rows, replace, notes), np.unique(rows.period).tolist()
-        first = min([history.first, *periods]) if history.learnt is None else history.first
-        newest = max([history.newest, *periods])
-        self.history_ = _replaced(history, rows=merged, newest=newest, first=first)
-        start = first if before is None or before.learnt is None else before.newest + 1
+        merged = self._merged(history, rows, replace, notes)
+        self.history_ = _with_rows(history, merged, max(history.newest, int(merged.period[-1])))
+        start = self.history_.first if before is None or before.schema is None else before.newest + 1
         return self._judge(notes, start if since is None else self._number_of(since, "since"))
 
     def accept(self, entity: Any) -> None:
@@ -180,16 +179,14 @@ class Watch(Learned):
     def forget(self, period: Any) -> None:
         """Remove the rows of an open period."""
         history, number = self._history(), self._number_of(period)
-        rows = history.rows
-        if not (rows.period == number).any():
+        rest = history.rows.take(history.rows.period != number)
+        if len(rest) == len(history.rows):
             raise ValueError(f"period={period!r}; there are open rows of {self._open_periods()} only.")
-        rest = rows.take(rows.period != number)
         if not len(rest):
             raise ValueError(f"period={period!r} is the only open one; begin anew instead.")
-        newest, first = int(rest.period.max()), int(rest.period.min())
-        first = first if history.learnt is None else history.first
         feedback = history.feedback[history.feedback[:, 2] != number]
-        self.history_ = _replaced(history, rows=rest, newest=newest, first=first, feedback=feedback)
+        history = _with_rows(history, rest, int(rest.period[-1]))
+        self.history_ = dataclasses.replace(history, feedback=feedback)
 
     def judge(self) -> Incidents:
         """The open incidents of the newest period, judged again after ``accept``, ``dismiss`` or ``retire``."""
@@ -200,59 +197,50 @@ class Watch(Learned):
         save(self, path)
 
     def _judge(self, notes: list[str], since: int) -> Incidents:
-        history = self._history()
-        chosen = (self.features is not None,) * (len(self.numbers_) + len(self.texts_))
-        self.history_, judged = judge_open(history, self.calendar, self.fdr, self.late, chosen)
-        learnt = self.history_.learnt
-        if learnt is None:
-            n, needed = history.newest - history.first + 1, rules_of(None, self.calendar).warm_up
-            notes.append(f"Learning: {n} of {needed + 1} periods are there; what comes later is judged.")
-        elif history.learnt is None:
-            names = [*self.numbers_, *(name for name, _ in self.texts_)]
-            left_out = [f"{name} ({why})" for name, why in zip(names, learnt.left_out, strict=True) if why]
+        history, rules, judged = self._history(), rules_of(None, self.calendar), []
+        n_periods, rows, schema = history.newest - history.first + 1, history.rows, history.schema
+        if schema is None and n_periods <= rules.warm_up:
+            notes.append(f"Learning: {n_periods} of {rules.warm_up + 1} periods are there; what comes later is judged.")
+        elif schema is None:
+            of_warm_up = rows.take(slice(np.searchsorted(rows.period, history.first + rules.warm_up)))
+            schema, left_out = learn_schema(of_warm_up, self.numbers_, self.texts_, self.features is not None)
             notes += [f"Columns not used: {', '.join(left_out)}."] if left_out else []
-        listed: Sequence[JudgedPeriod] = [one for one in judged if one.period >= since] or judged[-1:]
-        schema = None if learnt is None else learnt.schema
-        naming = Naming(self.by, self.entities_, self.numbers_, self.texts_, schema, self.calendar, self.fdr)
+        if schema is not None:
+            rules = rules_of(schema, self.calendar, self.fdr)
+            self.history_, judged = judge_open(history, schema, rules, self.calendar, self.late)
+        listed = [one for one in judged if one.period >= since] or judged[-1:]
+        naming = Naming(self.by, self.entities_, () if schema is None else schema.summaries, self.calendar, self.fdr)
         return Incidents(listed, naming, tuple(notes), self.library_)
 
-    def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, BagRows]:
-        """What is known, with the entities and columns of a log; and its rows in these columns."""
-        history, numbers = self.history_ or empty_history(int(period[counts].min())), dict.fromkeys(self.numbers_)
-        texts: dict[str, dict[str, int]] = {name: {v: k for k, v in enumerate(values)} for name, values in self.texts_}
-        for name in (*log.numbers, *log.texts):
-            if name in (texts if name in log.numbers else numbers):
-                kinds = ("numbers", "text") if name in log.texts else ("text", "numbers")
-                raise ValueError(f"{log.files or 'frame'}: column {name!r} has {kinds[1]}; need {kinds[0]} as before.")
+    def _with_columns_of(self, log: Log, counts: Bools, notes: list[str]) -> tuple[History, BagRows]:
+        """What is known, with the entities and columns of a log; and its rows in these columns.
+
+        counts (n,) : rows that make entities known.
+        """
+        history = self.history_ or empty_history(int(log.period[counts].min(initial=np.iinfo(np.int64).max)))
+        numbers, texts = dict.fromkeys(self.numbers_), {name: list(values) for name, values in self.texts_}
+        for name, is_text in [*((name, False) for name in log.numbers), *((name, True) for name in log.texts)]:
+            if name in (numbers if is_text else texts):
+                kinds = ("text", "numbers") if is_text else ("numbers", "text")
+                raise ValueError(f"{log.files or 'frame'}: column {name!r} has {kinds[0]}; need {kinds[1]} as before.")
         new = [name for name in (*log.numbers, *log.texts) if name not in numbers and name not in texts]
-        if history.learnt is None:
+        if history.schema is None:
             numbers |= dict.fromkeys(name for name in new if name in log.numbers)
-            texts |= {name: {} for name in new if name in log.texts}
+            texts |= {name: [] for name in new if name in log.texts}
         elif new:
             notes.append(f"Columns not used, as the first table had none of them: {', '.join(new)}.")
-        for name, numbered in texts.items():
-            for value in log.texts.get(name, ([], []))[1]:
-                if len(numbered) < MOST_VALUES:
-                    numbered.setdefault(value, len(numbered))
-        labels, never = [] if self.entities_ is None else self.entities_.tolist(), np.iinfo(np.int64).max
-        place = {label: k for k, label in enumerate(labels)}
-        ids = np.array([place.get(label, -1) for label in log.labels], dtype=np.int64)
-        begins = np.full(len(log.labels), never)
-        np.minimum.at(begins, log.entity[counts], period[counts])
-        unseen = np.flatnonzero((ids < 0) & (begins < never)).tolist()
-        unseen.sort(key=lambda k: (begins[k], str(log.labels[k])))
-        ids[unseen] = np.arange(len(labels), len(labels) + len(unseen))
-        labels += [log.labels[k] for k in unseen]
+        for name in texts:
+            values = dict.fromkeys([*texts[name], *log.texts.get(name, ((), ()))[1]])
+            texts[name] = list(values)[:MOST_VALUES]
+        self.numbers_, self.texts_ = tuple(numbers), tuple((name, tuple(values)) for name, values in texts.items())
+        labels = [] if self.entities_ is None else self.entities_.tolist()
+        ids, begun = number_entities(labels, history.begun, log, counts)
         self.entities_ = np.empty(len(labels), dtype=object)
         self.entities_[:] = labels
-        begun = np.concatenate([history.begun, begins[unseen]])
-        has_rows = (ids >= 0) & (begins < never)
-        np.minimum.at(begun, ids[has_rows], begins[has_rows])
-        self.numbers_, self.texts_ = tuple(numbers), tuple((name, tuple(values)) for name, values in texts.items())
-        old, rows = history.rows, rows_of(log, ids, self.calendar, self.numbers_, texts)
+        old, rows = history.rows, rows_of(log, ids, self.numbers_, texts)
         wide = np.pad(old.numbers, ((0, 0), (0, len(numbers) - old.numbers.shape[1])), constant_values=np.nan)
         codes = np.pad(old.texts, ((0, 0), (0, len(texts) - old.texts.shape[1])), constant_values=-1)
-        return _replaced(history, rows=_replaced(old, numbers=wide, texts=codes), begun=begun), rows
+        return dataclasses.replace(history, rows=dataclasses.replace(old, numbers=wide, texts=codes), begun=begun), rows
 
     def _merged(self, history: History, rows: BagRows, is_replaced: bool, notes: list[str]) -> BagRows:
         """Open rows with those of a log, each once."""
@@ -263,10 +251,9 @@ class Watch(Learned):
             is_again, is_there = are_repeated(old, rows)
             if is_again.any():
                 notes.append(f"{int(is_again.sum()):,} rows were added before and are skipped.")
-            for period in np.unique(rows.period[~is_again]).tolist():
-                n_new = int((rows.period[~is_again] == period).sum())
-                n_lacking = int((old.period[~is_there] == period).sum())
-                n_again = int((rows.period[is_again] == period).sum())
+            parts = rows.period[~is_again], old.period[~is_there], rows.period[is_again]
+            for period in np.unique(parts[0]).tolist():
+                n_new, n_lacking, n_again = (int((own == period).sum()) for own in parts)
                 if n_lacking and (n_again or 2 * n_new >= n_lacking):
                     text = f"{self._shown(period)}: {n_new:,} rows are added to {n_lacking:,} that this table lacks;"
                     notes.append(f"{text} to correct these, give it with replace=True.")
@@ -288,14 +275,14 @@ class Watch(Learned):
         history = self._history()
         assert self.entities_ is not None
         label = tuple(entity) if isinstance(entity, list | tuple) else entity
-        at = [k for k, own in enumerate(self.entities_.tolist()) if own == label or str(own) == str(label)]
+        at = [k for k, own in enumerate(self.entities_.tolist()) if own == label or _as_text(own) == _as_text(label)]
         if not at:
             raise ValueError(f"There is no entity {entity!r}.")
         number = history.newest if period is None else self._number_of(period)
         if number <= history.closed or number > history.newest:
             raise ValueError(f"period={period!r} is not open; open are {self._open_periods()}.")
         others = history.feedback[(history.feedback[:, 1:] != (at[0], number)).any(axis=1)]
-        self.history_ = _replaced(history, feedback=np.vstack([others, [what, at[0], number]]))
+        self.history_ = dataclasses.replace(history, feedback=np.vstack([others, [what, at[0], number]]))
 
     def _number_of(self, time: Any, name: str = "period") -> int:
         return int(self.calendar.numbers(np.array([moment_of(time, name, self.time_zone)]))[0])
@@ -313,6 +300,10 @@ class Watch(Learned):
         return self.history_
 
 
+def _as_text(label: Any) -> Any:
+    return tuple(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
 def watch(
     frame: Any, by: Names, time: str, every: str = "1d", *, fdr: float = 0.1, late: int = 2, features: Names = None,
     exclude: Names = (), time_zone: str | None = None, time_unit: str | None = None,
@@ -322,5 +313,7 @@ def watch(
     return Watch(names_of(by), time, every, fdr, late, **options).update(frame)
 
 
-_replaced = replace
-"""Under another name, where a parameter is called so."""
+def _with_rows(history: History, rows: BagRows, newest: int) -> History:
+    """The same with other open rows, in order; what was not learned yet begins with these."""
+    first = int(rows.period[0]) if history.schema is None else history.first
+    return dataclasses.replace(history, rows=rows, newest=newest, first=first)

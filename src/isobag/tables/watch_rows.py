@@ -1,7 +1,7 @@
 """Rows of a log in numbers: entity, period, hour, and the columns that are summarised."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.periods import Calendar
 from isobag.data.spool import Spool
 from isobag.models.watch_bags import BagRows
+from isobag.models.watch_run import History
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.cells import NUMBER, TEXT
 from isobag.tables.choose import kinds_of
@@ -18,7 +19,8 @@ from isobag.tables.passes import scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.times import read_moments
 
-_HOUR = 3_600_000_000
+_DAY = 86_400_000_000
+PARTS_OF_DAY = ["0 to 6 h", "6 to 12 h", "12 to 18 h", "18 to 24 h"]
 _GAP_PERIODS, _FEW = 31, 0.1
 MOST_VALUES = 1_000
 """Of a column of texts; those that come later share a number."""
@@ -33,7 +35,7 @@ class Log(NamedTuple):
 
     labels: Any
     entity: Ints
-    times: Ints
+    period: Ints
     digest: Ints
     numbers: dict[str, Floats]
     texts: dict[str, tuple[Ints, list[str]]]
@@ -44,23 +46,29 @@ class Log(NamedTuple):
         return len(self.entity)
 
 
-def read_log(source: Source, options: ReadOptions) -> Log:
-    """The rows of a frame, of files or of a query."""
+def read_log(source: Source, options: ReadOptions, calendar: Calendar) -> Log:
+    """The rows of a frame, of files or of a query.
+
+    Where periods are days, the part of the day is a text in the column of times.
+    """
     seen = scan_source(source, options, lambda n: Spool(n, 1 << 40))
     if not seen.n_rows:
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     assert options.bags is not None
     cells, bags = seen.labels.joined(), options.bags
-    moments = read_moments(cells[bags.time], bags.time, bags.unit, bags.time_zone, options.dates)
-    entity, labels = number_rows([cells[name] for name in options.by])
+    moments = read_moments(cells.pop(bags.time), bags.time, bags.unit, bags.time_zone, options.dates)
+    entity, labels = number_rows([cells.pop(name) for name in options.by])
     whole = ~moments.missing & (entity >= 0)
     kinds = kinds_of(seen.scans, options)
     digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
     numbers, texts = {}, {}
+    if calendar.length % _DAY == 0:
+        parts = (calendar.local(moments.values) // (_DAY // len(PARTS_OF_DAY)) % len(PARTS_OF_DAY)).astype(np.int8)
+        texts[bags.time] = parts[whole], PARTS_OF_DAY
     for j, name in enumerate(seen.names):
-        entries = seen.spool.column(j)
+        entries = seen.spool.numbers[:, j]
         if kinds[name] == TEXT:
-            codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(seen.scans[name].codes)
+            codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int32), list(seen.scans[name].codes)
             digest += _salt(name) * _mixed(np.append(_hashes([*values, ""]), 0)[codes])  # of no value: 0
             if options.may_use(name):
                 texts[name] = codes[whole], values
@@ -68,49 +76,58 @@ def read_log(source: Source, options: ReadOptions) -> Log:
             digest += _salt(name) * np.where(np.isnan(entries), 0, _mixed((entries + 0.0).view(np.int64)))
             if kinds[name] == NUMBER and options.may_use(name):
                 numbers[name] = np.where(np.isfinite(entries), entries, np.nan)[whole]
-    parts: Any = (own if whole.all() else own[whole] for own in (entity, moments.values, digest))
-    entity, times, digest = parts
+    entity, digest, period = (own[whole] for own in (entity, digest, calendar.numbers(moments.values)))
     n_unlabelled, files = int((~whole).sum()), names_of_files(source.files)
-    return Log(labels, entity, times, digest, numbers, texts, n_unlabelled, files)
+    return Log(labels, entity, period, digest, numbers, texts, n_unlabelled, files)
 
 
-def rows_of(
-    log: Log, entity: Ints, calendar: Calendar, numbers: tuple[str, ...], texts: Mapping[str, Mapping[str, int]]
-) -> BagRows:
+def rows_of(log: Log, entity: Ints, numbers: Sequence[str], texts: Mapping[str, Sequence[str]]) -> BagRows:
     """The rows as a watch keeps them: in its columns, with its numbers of entities (g,) and values."""
-    period, n = calendar.numbers(log.times), len(log)
-    hour = calendar.local(log.times) // _HOUR % 24
-    table = np.full((n, len(numbers)), np.nan)
+    table = np.full((len(log), len(numbers)), np.nan)
+    codes = np.full((len(log), len(texts)), -1, dtype=np.int16)
     for j, name in enumerate(numbers):
-        if name in log.numbers:
-            table[:, j] = log.numbers[name]
-    codes = np.full((n, len(texts)), -1, dtype=np.int32)
-    for k, (name, numbered) in enumerate(texts.items()):
+        table[:, j] = log.numbers.get(name, np.nan)
+    for k, (name, values) in enumerate(texts.items()):
         if name in log.texts:
-            codes_of_column, values = log.texts[name]
-            codes[:, k] = np.array([*(numbered.get(value, MOST_VALUES) for value in values), MOST_VALUES, -1])[
-                codes_of_column
-            ]
-    return BagRows(entity[log.entity], period, hour.astype(np.int8), log.digest, table, codes)
+            codes_of_column, of_column = log.texts[name]
+            numbered = {value: number for number, value in enumerate(values)}
+            places = np.array([*(numbered.get(value, MOST_VALUES) for value in of_column), -1], dtype=np.int16)
+            codes[:, k] = places[codes_of_column]
+    return BagRows(entity[log.entity], log.period, log.digest, table, codes)
 
 
-def far_beyond(periods: Ints, before: BagRows | None, newest: int) -> Bools:
+def number_entities(labels: list[Any], begun: Ints, log: Log, counts: Bools) -> tuple[Ints, Ints]:
+    """Numbers of a log's entities, -1 for none, and the first period of each: (g,), (E,).
+
+    labels, begun (E,) : those that are known; new ones are added by their first period. counts (n,) : rows that count.
+    """
+    never = np.iinfo(np.int64).max
+    place = {label: k for k, label in enumerate(labels)}
+    ids = np.array([place.get(label, -1) for label in log.labels], dtype=np.int64)
+    first = np.full(len(ids), never)
+    np.minimum.at(first, log.entity[counts], log.period[counts])
+    unseen = np.flatnonzero((ids < 0) & (first < never)).tolist()
+    unseen.sort(key=lambda k: (first[k], str(log.labels[k])))
+    ids[unseen] = np.arange(len(labels), len(labels) + len(unseen))
+    labels += [log.labels[k] for k in unseen]
+    begun = np.concatenate([begun, first[unseen]])
+    np.minimum.at(begun, ids[ids >= 0], first[ids >= 0])
+    return ids, begun
+
+
+def far_beyond(periods: Ints, before: History | None) -> Bools:
     """Which rows lie far beyond the rest: behind a gap of a month of periods, and few of what a period has: (n,).
 
-    before : open rows of the past, up to the newest period. Without them, far before the rest counts too.
+    before : the past, if any. Without it, far before the rest counts too.
     """
     numbers, places, counts = np.unique(periods, return_inverse=True, return_counts=True)
-    per_period = counts if before is None else np.unique(before.period, return_counts=True)[1]
+    per_period = counts if before is None else np.unique(before.rows.period, return_counts=True)[1]
     usual = float(np.median(np.repeat(per_period, per_period)))
-    steps = np.diff(numbers, prepend=numbers[0] if before is None else newest)
-    behind = np.flatnonzero(steps > _GAP_PERIODS)
+    steps = np.diff(numbers, prepend=numbers[0] if before is None else before.newest)
     is_far = np.zeros(len(numbers), dtype=bool)
-    for start in behind[::-1].tolist():
-        if counts[start:].sum() < _FEW * usual:
-            is_far[start:] = True
-    for start in behind.tolist() if before is None else ():
-        if counts[:start].sum() < _FEW * usual:
-            is_far[:start] = True
+    for start in np.flatnonzero(steps > _GAP_PERIODS)[::-1].tolist():
+        is_far[start:] |= counts[start:].sum() < _FEW * usual
+        is_far[:start] |= before is None and counts[:start].sum() < _FEW * usual
     return is_far[places]
 
 

@@ -1,11 +1,11 @@
-"""Cells of rows: the loops of ``compiled.knockout`` in threads."""
+"""Cells of rows: the loops of ``knockout.knockout`` in threads."""
 
 from functools import cached_property
 
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Ints, Singles
-from isobag.backends.numba.compiled import knockout as compiled
+from isobag.backends.numba import knockout
 from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, shares, slices
 
@@ -63,7 +63,7 @@ def sq_radii(pool: Singles, slots: Cells, levels: tuple[int, ...], n_jobs: int |
 
     def work(blocks: slice) -> None:
         for block in range(blocks.start, blocks.stop):
-            compiled.reach_of_slots(pool, slots, block * levels[-1], sizes, ends, radii)
+            knockout.reach_of_slots(pool, slots, block * levels[-1], sizes, ends, radii)
 
     map_in_threads(work, shares(len(slots) // levels[-1], n_jobs), n_jobs)
     return radii
@@ -78,7 +78,7 @@ def assign_cells(X: Singles, balls: Balls, limits: Ints | None = None, n_jobs: i
 
     def work(rows: slice) -> None:
         rest = plan.firsts, balls.sq_radii, limits, rows.start
-        compiled.assign_rows(np.ascontiguousarray(X[rows]), *plan.search, *rest, cells, far)
+        knockout.assign_rows(np.ascontiguousarray(X[rows]), *plan.search, *rest, cells, far)
 
     map_in_threads(work, slices(len(X), _BLOCK_ROWS), n_jobs)
     return cells, far
@@ -92,11 +92,11 @@ def sum_at_cells(X: Singles, balls: Balls, tables: Ints, limits: Ints | None = N
     limits = _limits(balls, limits)
     if len(X) <= _FEW_ROWS:
         for row in range(len(X)):
-            compiled.sum_row(X, row, plan.centers, plan.levels, plan.ends, joined, limits, sums)
+            knockout.sum_row(X, row, plan.centers, plan.levels, plan.ends, joined, limits, sums)
         return sums
 
     def work(rows: slice) -> None:
-        compiled.sum_rows(np.ascontiguousarray(X[rows]), *plan.search, joined, limits, sums[rows])
+        knockout.sum_rows(np.ascontiguousarray(X[rows]), *plan.search, joined, limits, sums[rows])
 
     map_in_threads(work, slices(len(X), _BLOCK_ROWS), n_jobs)
     return sums
@@ -108,7 +108,7 @@ def count_at_cells(X: Singles, balls: Balls, n_jobs: int | None = None) -> Ints:
 
     def work(rows: slice) -> Ints:
         counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
-        compiled.count_rows(np.ascontiguousarray(X[rows]), *plan.search, balls.sq_radii, counts)
+        knockout.count_rows(np.ascontiguousarray(X[rows]), *plan.search, balls.sq_radii, counts)
         return counts
 
     parts = map_in_threads(work, slices(len(X), _BLOCK_ROWS), n_jobs)
@@ -122,7 +122,7 @@ def count_cells(cells: Cells, cut: Cut, n_jobs: int | None = None) -> Ints:
 
     def work(level: int) -> None:
         of_level = slice(ends[level], ends[level + 1])
-        compiled.count_cells(cells[of_level], counts[level])
+        knockout.count_cells(np.ascontiguousarray(cells[of_level]), counts[level])
 
     map_in_threads(work, range(len(counts)), n_jobs)
     return counts[:, 1:]
@@ -134,7 +134,7 @@ def sum_cells(cells: Cells, cut: Cut, tables: Ints, n_jobs: int | None = None) -
     padded = np.pad(tables, ((0, 0), (1, 0)))
 
     def work(rows: slice) -> None:
-        compiled.sum_cells(cells[:, rows], cut.ends, padded, sums[rows])
+        knockout.sum_cells(cells[:, rows], cut.ends, padded, sums[rows])
 
     map_in_threads(work, slices(len(sums), _BLOCK_ROWS), n_jobs)
     return sums

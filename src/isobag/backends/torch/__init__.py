@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any
 
-from isobag.backends.arrays import Array, Ints, Terms
+from isobag.backends.arrays import Array, Terms
 from isobag.backends.torch import counts, groups, rows, terms
 from isobag.backends.torch.counts import Counts
 from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch
@@ -70,9 +70,7 @@ class TorchBackend:
         with explained(self.device):
             return terms.add_terms([tensor(each, self.device) for each in sums], of_score, n_jobs)
 
-    def dot_counts(
-        self, of_groups: Counts, centers: Counts, n_jobs: int | None = None, places: Ints | None = None
-    ) -> torch.Tensor:
+    def dot_counts(self, of_groups: Counts, centers: Counts, n_jobs: int | None = None) -> torch.Tensor:
         """Dot products of all rows of counts with all centers, integers: (n, centers)."""
         with explained(self.device):
             there = [counts.as_device_counts(each, self.device) for each in (of_groups, centers)]

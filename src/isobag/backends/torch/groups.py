@@ -42,8 +42,9 @@ def _sq_distances(
 
 
 def near_and_far(
-    dots: torch.Tensor, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]
-) -> torch.Tensor:
+    dots: torch.Tensor, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...],
+    n_jobs: int | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Mean distance to the nearest references, and to those of other ranks: (g, references) -> (g, len(ranks)).
 
     The operations of ``isobag.backends.numpy.near_and_far`` in their order, each rounded once. Tensors are divided by

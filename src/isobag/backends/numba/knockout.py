@@ -9,14 +9,13 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from isobag.backends.numba.compiled import target
-from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.llvm import at, bits, in_llvm, loop, splat
+from isobag.backends.numba.jit import jit, jit_inner
+from isobag.backends.numba.llvm import HAS_AVX512, at, bits, in_llvm, loop, splat
 
 WIDTH = 64
 _SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 _INTS = ir.VectorType(ir.IntType(32), WIDTH)
-_TOGETHER = 4 if target.HAS_AVX512 else 1
+_TOGETHER = 4 if HAS_AVX512 else 1
 """Centers that are measured at once, as many as registers hold sums of."""
 _STEP = 23 - 12  # bits of a float32 after its point that octaves do not keep
 

@@ -4,8 +4,12 @@ import inspect
 
 from llvmlite import ir
 from numba import types
+from numba.core import codegen, config
 from numba.extending import intrinsic
 
+# Features of the target: NUMBA_CPU_FEATURES if set, none for NUMBA_CPU_NAME=generic, else those of the host.
+_chosen = config.CPU_FEATURES  # type: ignore[attr-defined]  # set when Numba reads its environment
+HAS_AVX512 = "+avx512f" in (codegen.get_host_cpu_features() if _chosen is None else _chosen).split(",")
 _AS_INTEGER = {types.float32: types.int32, types.float64: types.int64}
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from glob import glob, has_magic
 from importlib import import_module
@@ -22,19 +22,15 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import Field
-from typer.models import ArgumentInfo
-
-from isobag.cli.commands import compare, detect, explain, score
-from isobag.cli.process import TOO_MANY
 
 _TEXT = "delimiter na decimal thousands numbers"
 _READ = "delimiter na id_column missing bad_cells"
 _BAGS = "by time every sessions time_zone time_unit min_size"
-TOOLS: dict[Callable[..., None], str] = {
-    detect: f"files {_BAGS} {_TEXT} features exclude id_column within missing bad_cells contamination seed top",
-    score: f"model files by {_READ} min_size fdr per_day days max_odd top",
-    explain: f"model files id by {_READ}",
-    compare: "a b decimal thousands numbers features exclude missing bad_cells n_permutations seed",
+TOOLS = {
+    "detect": f"files {_BAGS} {_TEXT} features exclude id_column within missing bad_cells contamination seed top",
+    "score": f"model files by {_READ} min_size fdr per_day days max_odd top",
+    "explain": f"model files id by {_READ}",
+    "compare": "a b decimal thousands numbers features exclude missing bad_cells n_permutations seed",
 }
 """Commands that read, and those of their options that neither write a file nor name one that is not below the root."""
 _TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow, by its path below the root; globs."
@@ -44,7 +40,7 @@ PATHS: dict[str, Any] = {
     "a": Annotated[str, Field(description=f"A table: {_TABLE}")],
     "b": Annotated[str, Field(description="Another table.")],
 }
-"""Options that name files, which must be given."""
+"""Arguments: they name files, and must be given."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,12 @@ class Folder:
         return os.path.join(".", real.relative_to(self.root))
 
 
-def server_of(root: str | os.PathLike[str]) -> MCPServer[Any]:
-    """A server whose tools read files below a folder."""
+def server_of(root: str | os.PathLike[str], commands: Iterable[Callable[..., None]]) -> MCPServer[Any]:
+    """A server whose tools are those of ``TOOLS`` among the commands; they read files below a folder."""
     folder = Folder(Path(root).resolve())
     if not folder.root.is_dir():
         raise ValueError(f"--root {str(root)!r}: there is no such folder.")
-    tools = [_tool(folder, command, names.split()) for command, names in TOOLS.items()]
+    tools = [_tool(folder, command, TOOLS[command.__name__].split()) for command in commands]
     instructions = "Odd rows and odd groups of tables, which are named by their paths below the root."
     version = import_module("isobag").__version__
     return MCPServer("isobag", version=version, instructions=instructions, tools=tools, log_level="WARNING")
@@ -108,26 +104,18 @@ def _tool(folder: Folder, command: Callable[..., None], names: list[str]) -> Too
 
 def _function(folder: Folder, command: Callable[..., None], names: list[str]) -> Callable[..., Any]:
     """A function with the options of a command that runs it and returns what it prints as JSON."""
-    options = signature(command).parameters
+    options = {name: option for name, option in signature(command).parameters.items() if name in names}
 
     async def run(**typed: Any) -> dict[str, Any]:
-        args, places = [], []
-        for name, value in typed.items():
-            if value is None or (name not in PATHS and value == options[name].default):
-                continue
-            values = folder.files(value) if name in PATHS else [str(value)]
-            if _is_argument(options[name]):
-                places.append((list(options).index(name), values))
-            else:
-                args += [f"{_spelled(options[name])}={one}" for one in values]
-        arguments = [one for _, values in sorted(places) for one in values]
-        return await _run([command.__name__, *args, "--json", "--", *arguments], folder.root)
+        files = [file for name in options if name in PATHS for file in folder.files(typed.pop(name))]
+        changed = {name: value for name, value in typed.items() if value not in (None, options[name].default)}
+        args = [f"--{name.replace('_', '-')}={value}" for name, value in changed.items()]
+        return await _run([command.__name__, *args, "--json", "--", *files], folder.root)
 
     run.__name__ = command.__name__
-    run.__signature__ = Signature(  # type: ignore[attr-defined]  # what the SDK makes the schema of
-        [_parameter(name, options[name]) for name in sorted(names, key=lambda name: _is_optional(name, options[name]))],
-        return_annotation=dict[str, Any],
-    )
+    parameters = sorted(map(_parameter, options.values()), key=lambda one: one.default is not Parameter.empty)
+    schema = Signature(parameters, return_annotation=dict[str, Any])
+    run.__signature__ = schema  # type: ignore[attr-defined]  # what the SDK reads
     run.__annotations__ = {"return": dict[str, Any]}
     return run
 
@@ -136,29 +124,16 @@ async def _run(args: list[str], root: Path) -> dict[str, Any]:
     """What a command prints as JSON. -P: the folder of the data is no place to import modules from."""
     command = [sys.executable, "-P", "-m", "isobag", *args]
     done = await anyio.run_process(command, stdin=subprocess.DEVNULL, cwd=root, check=False)
-    if done.returncode not in (0, TOO_MANY):
+    if done.returncode not in (0, 1):  # 1: more is flagged than max_odd allows
         message = done.stderr.decode(errors="replace").strip()
         raise ToolError(message.removeprefix("Error: ") or f"The command ended with exit status {done.returncode}.")
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 
 
-def _parameter(name: str, option: Parameter) -> Parameter:
+def _parameter(option: Parameter) -> Parameter:
     """An option as the SDK wants it: keyword, type, default and help."""
     kind, described = option.annotation.__origin__, option.annotation.__metadata__[0]
-    default = option.default if _is_optional(name, option) else Parameter.empty
-    annotation = PATHS.get(name, Annotated[kind, Field(description=described.help)])
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _is_optional(name: str, option: Parameter) -> bool:
-    return name not in PATHS and option.default is not Parameter.empty
-
-
-def _is_argument(option: Parameter) -> bool:
-    return isinstance(option.annotation.__metadata__[0], ArgumentInfo)
-
-
-def _spelled(option: Parameter) -> str:
-    """The option on the command line."""
-    return next(iter(option.annotation.__metadata__[0].param_decls or ()), f"--{option.name.replace('_', '-')}")
+    default = Parameter.empty if option.name in PATHS else option.default
+    annotation = PATHS.get(option.name, Annotated[kind, Field(description=described.help)])
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

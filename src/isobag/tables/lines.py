@@ -1,15 +1,19 @@
 """Lines of text as rows of numbers, one after the other, as they come."""
 
+import codecs
 import csv
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.tables.csvfile import DELIMITERS, outside_quotes
+from isobag.tables.judge import is_named_identifier
+from isobag.tables.openers import STDIN
 from isobag.tables.tablefile import name_columns
 
 _NAMED_LINES = 10
@@ -17,6 +21,33 @@ _NAMED_LINES = 10
 _NAMED_COLUMNS = 10
 _UNDECODED = re.compile("[\udc00-\udcff]")
 """Bytes that do not decode, each as a sign that no text has."""
+
+
+_MARK = "isobag-mark"
+_READ_BYTES = 1 << 16
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_MARK, _mark)
+
+
+def lines_as_they_come(file: str, encoding: str) -> Iterator[list[str]]:
+    """Complete lines of a file or standard input, those that are there together; the last one may lack its end.
+
+    A byte that does not decode is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
+    """
+    decoder, rest = codecs.getincrementaldecoder(encoding)(_MARK), ""
+    with open(0 if file == STDIN else file, "rb", buffering=0, closefd=file != STDIN) as stream:
+        while content := os.read(stream.fileno(), _READ_BYTES):
+            *complete, rest = (rest + decoder.decode(content)).split("\n")
+            if complete:
+                yield complete
+    if rest := rest + decoder.decode(b"", True):
+        yield [rest]
 
 
 class WrongColumnsError(ValueError):
@@ -82,7 +113,7 @@ class Lines:
         if self.n_bad and not self.n_rows:
             raise ValueError(f"{self._source}: none of {self.n_bad:,} lines is a row.")
         if self.n_bad:
-            self._say(f"{self.n_bad:,} {'line was' if self.n_bad == 1 else 'lines were'} left out: no rows.")
+            self._say(f"{self.n_bad:,} {'line was' if self.n_bad == 1 else 'lines were'} left out, being no rows.")
         elif not self.n_rows and not self._n_known:
             self._say(f"{self._source} has no rows.")
 
@@ -140,14 +171,18 @@ class Lines:
         return is_data
 
     def _choose(self, cells: dict[str, Any]) -> list[str]:
-        """Use the columns that have a number in the first row, and say which these are."""
-        used = [name for name, value in cells.items() if _is_number(value)]
+        """Use the columns that have a number in the first row, and are no identifiers; say which these are."""
+        numbers = [name for name, value in cells.items() if _is_number(value)]
+        ids = [name for name in numbers if is_named_identifier(name) and float(cells[name]).is_integer()]
+        used = [name for name in numbers if name not in ids]
         if not used:
             raise ValueError("it has no number.")
-        self.features, self._named = used, set(used)
+        self.features, self._named = used, set(numbers)
         others = [name for name in cells if name not in self._named]
         left_out = f" Not used, as the first row has no number there: {_listed(others)}; see --features."
         self._say(f"Columns: {_listed(used)}.{left_out if others else ''}")
+        if ids:
+            self._say(f"Left out: {_listed(ids)} (an identifier by its name).")
         return used
 
 

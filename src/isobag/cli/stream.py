@@ -1,57 +1,43 @@
-"""Lines of a stream as rows: read as they come, judged, learned, and the state kept."""
+"""``isobag stream``: rows read as they come, judged, learned, and the state written."""
 
-import codecs
-import errno
-import os
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import Floats
-from isobag.cli.lines import Lines
 from isobag.cli.options import Typed, number_or_auto, split_names
-from isobag.cli.output import note, print_json, print_line
-from isobag.data.params import FDR, check_params
+from isobag.cli.output import check_folder, note, print_json, print_line
 from isobag.estimators.stream import IDKStreamDetector
 from isobag.storage.modelfile import load_with_notes, save
-from isobag.tables.openers import check_encoding
+from isobag.tables.lines import Lines, lines_as_they_come
+from isobag.tables.openers import STDIN, check_encoding
 from isobag.tables.reasons import number_in_words
 
-_READ_BYTES = 1 << 16
-_REASONS = 3
+_REASONS = 2
 _SETTLED = ("window", "max_samples", "n_estimators", "fdr", "random_state")
 """Parameters that a state cannot change."""
 
 
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeDecodeError)
-    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
-
-
-codecs.register_error("isobag-mark", _mark)
-
-
 def follow_lines(typed: Typed) -> None:
     """Read, judge and learn until the input ends; the state is written then, and on the way."""
-    check_params({"fdr": typed.fdr}, {"fdr": FDR})
     if typed.format not in (None, "csv", "jsonl"):
         raise ValueError(f"--format {typed.format}: choose csv or jsonl.")
     detector, notes = _begin(typed)
     check_encoding(typed.encoding)
-    source = "Standard input" if typed.source == "-" else repr(typed.source)
-    n_known = 0 if typed.source == "-" else int(notes.get("lines", 0))
+    source, n_before = "Standard input", 0
+    if typed.source != STDIN:
+        source, n_before = repr(typed.source), int(notes.get("lines", 0))
     features, kind = notes.get("features", split_names(typed.features)), notes.get("kind", typed.format)
-    say = partial(note, quiet=typed.quiet)
-    lines = Lines(source, kind, features, typed.skip, n_known, say, notes.get("header"))
+    say = partial(note, is_silent=typed.quiet)
+    lines = Lines(source, kind, features, typed.skip, n_before, say, notes.get("header"))
     is_whole, written = True, time.monotonic()
 
     def save_state(once_in: float = 0.0) -> float:
-        """Write the state, if it is due, not in the middle of a batch, and not while known lines are passed over."""
-        is_new = is_whole and lines.n_lines >= n_known and hasattr(detector, "stream_")
+        """Write the state, if it is due, not in the middle of a batch, and not while lines of before are passed."""
+        is_new = is_whole and lines.n_lines >= n_before and hasattr(detector, "stream_")
         if typed.model is None or not is_new or time.monotonic() - written < once_in:
             return written
         of_lines = {"features": lines.features, "kind": lines.kind, "header": lines.header}
@@ -59,20 +45,25 @@ def follow_lines(typed: Typed) -> None:
         return time.monotonic()
 
     try:
-        for batch in _batches(typed.source, typed.encoding or "utf-8-sig"):
+        for batch in lines_as_they_come(typed.source, typed.encoding or "utf-8-sig"):
             is_whole = False
             rows, numbers = lines.rows(batch)
             alarms = _alarms(detector, rows)
             is_whole = True  # though nobody reads what is printed
-            for place, row, p_value in alarms:
-                _print(detector, lines.features or [], rows[place], row, numbers[place], p_value, typed.json)
+            for place, number, p_value in alarms:
+                reason, line = _reason(detector, lines.features or [], rows[place]), numbers[place]
+                if typed.json:
+                    print_json({"row": number, "line": line, "p_value": p_value, "reason": reason})
+                    continue
+                words = ", ".join(f"{name} = {number_in_words(value)}" for name, value in reason.items())
+                print_line(f"line {line}: p = {p_value:.3g}; {words or 'no single feature'}")
             sys.stdout.flush()
             written = save_state(typed.save_every)
     finally:
         save_state()
-    if lines.n_lines < n_known:
+    if lines.n_lines < n_before:
         raise ValueError(
-            f"{source} has {lines.n_lines:,} lines, of which {str(typed.model)!r} has read {n_known:,}: is it another "
+            f"{source} has {lines.n_lines:,} lines, of which {str(typed.model)!r} has read {n_before:,}: is it another "
             "file? The state is as it was; - reads rows from standard input."
         )
     lines.finish()
@@ -85,9 +76,10 @@ def follow_lines(typed: Typed) -> None:
 def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
     """The detector of a state, or a new one, and what was noted beside."""
     psi = number_or_auto(typed.max_samples, "--max-samples", int)
-    asked = IDKStreamDetector(
-        typed.window, typed.n_estimators, psi, fdr=typed.fdr, random_state=typed.seed, n_jobs=typed.jobs
-    )
+    how = {"fdr": typed.fdr, "random_state": typed.seed, "n_jobs": typed.jobs}
+    asked = IDKStreamDetector(typed.window, typed.n_estimators, psi, **how)
+    asked.check_params()
+    check_folder(typed.model)
     if typed.model is None or not typed.model.exists():
         return asked, {}
     detector, notes = load_with_notes(typed.model)
@@ -123,34 +115,7 @@ def _alarms(detector: IDKStreamDetector, rows: Floats) -> list[tuple[int, int, f
     return [(place, n_before + place, float(followed.p_values[place])) for place in places]
 
 
-def _print(
-    detector: IDKStreamDetector, names: list[str], row: Floats, number: int, line: int, p_value: float, is_json: bool
-) -> None:
+def _reason(detector: IDKStreamDetector, names: list[str], row: Floats) -> dict[str, float]:
+    """The values of a row that contribute most."""
     parts = detector.explain(row[None])[0]
-    values = {names[j]: float(row[j]) for j in np.argsort(-parts, kind="stable")[:_REASONS] if parts[j] > 0}
-    if is_json:
-        print_json({"row": number, "line": line, "p_value": p_value, "reason": values})
-        return
-    reason = ", ".join(f"{name} = {number_in_words(value)}" for name, value in values.items())
-    print_line(f"line {line}: p = {p_value:.2g}; {reason or 'no single feature'}")
-
-
-def _batches(source: str, encoding: str) -> Iterator[list[str]]:
-    """Complete lines as they come, those that are there together; the last one may lack its end.
-
-    A byte that does not decode is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
-    """
-    if os.path.isdir(source):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)
-    file = 0 if source == "-" else os.open(source, os.O_RDONLY)
-    decoder, rest = codecs.getincrementaldecoder(encoding)("isobag-mark"), ""
-    try:
-        while content := os.read(file, _READ_BYTES):
-            *complete, rest = (rest + decoder.decode(content)).split("\n")
-            if complete:
-                yield complete
-        if rest := rest + decoder.decode(b"", True):
-            yield [rest]
-    finally:
-        if source != "-":
-            os.close(file)
+    return {names[j]: float(row[j]) for j in np.argsort(-parts, kind="stable")[:_REASONS] if parts[j] > 0}
