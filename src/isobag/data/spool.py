@@ -71,7 +71,7 @@ class Spool:
         """All rows in another order, by way of files with those that come to lie near one another: (n,)."""
         width, places = 8 * self._n_columns, np.empty(len(self), dtype=np.int32)
         places[order] = np.arange(len(self), dtype=np.int32)
-        n_near = max(1, KEPT_BYTES // width)
+        n_near = max(1, KEPT_BYTES // (4 * width))
         near = [Spool(self._n_columns + 1, kept_bytes=0) for _ in slices(len(self), n_near)]
         for rows in slices(len(self), max(1, BLOCK_BYTES // width)):
             numbers, files = np.column_stack([self.numbers[rows], places[rows]]), places[rows] // n_near
@@ -100,7 +100,7 @@ class SpooledRows(MappedRows):
         if self._spool.is_in_memory or (ids[1:] >= ids[:-1]).all():
             return super().grouped_blocks(ids, stops)
         if self._by_group[0] is not ids:
-            order = np.argsort(ids, kind="stable")
+            order = np.argsort(ids, kind="stable").astype(np.int32)
             self._by_group = ids, ids[order], self._spool.in_order(order)
         _, rising, spool = self._by_group
         return SpooledRows(spool, self.names or (), self._function, self.block_rows).grouped_blocks(rising, stops)
