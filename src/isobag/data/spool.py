@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Cells, Floats, Ints
 from isobag.backends.threads import slices
 from isobag.data.rows import ArrayRows, GroupedBlock, MappedRows
 
@@ -67,7 +67,7 @@ class Spool:
             self._parts = [np.concatenate(self._parts) if self._parts else np.empty((0, self._n_columns))]
         return self._parts[0]
 
-    def in_order(self, order: Ints) -> "Spool":
+    def in_order(self, order: Cells | Ints) -> "Spool":
         """All rows in another order, by way of files with those that come to lie near one another: (n,)."""
         width, places = 8 * self._n_columns, np.empty(len(self), dtype=np.int32)
         places[order] = np.arange(len(self), dtype=np.int32)
