@@ -1,5 +1,8 @@
 """Frames of Dask in threads: what is learned is learned from a sample, and scores are those of a frame in memory."""
 
+import warnings
+from functools import partial
+
 import cloudpickle
 import dask
 import dask.dataframe as dd
@@ -128,15 +131,29 @@ def test_what_is_wrong_is_named_with_partition_and_row(cards):
         return dd.from_map(half, [0, 1], meta=cards[:0])
 
     model = isobag.fit(cards, **HOW)
-    gap = cards[1500:].reset_index(drop=True)
-    gap.loc[4, "hour"] = np.nan
-    with pytest.warns(UserWarning, match="hour: 1 value is missing, never before"):
-        model.score(gap)
     texts = cards[1500:].assign(hour="noon")
-    with pytest.raises(ValueError, match=r"partition 1, column 'hour' is of type .*string"):
-        isobag.detect(frame(texts), **HOW).to_frame()
+    for verb in (partial(isobag.detect, **HOW), model.score):
+        with pytest.raises(ValueError, match=r"partition 1, column 'hour' is of type .*string"):
+            verb(frame(texts))
     with pytest.raises(ValueError, match="partition 1 has no column 'hour'"):
         isobag.detect(frame(cards[1500:].drop(columns="hour")), **HOW).to_frame()
+
+
+@pytest.mark.parametrize("by", [None, "account"])
+def test_what_a_model_has_not_seen_is_counted_and_named_with_partition_and_row(cards, by):
+    model = isobag.fit(cards, by=by, **HOW)
+    new = cards[:2000].copy()
+    new.loc[[4, 1004, 1009], "kind"] = "cheque"
+    new.loc[1007, "hour"] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scored = model.score(cut(new, 2)).to_frame()
+    first, second = sorted(str(one.message) for one in caught)
+    assert first == "hour: 1 value is missing, never before; the first is in row 7 of partition 1."
+    assert second.startswith("kind: 3 texts are unknown to the model, ")
+    assert second.endswith("row 4 of partition 0 has 'cheque'.")
+    scored = scored.compute()
+    assert scored["n_missing"].sum() == 1 and np.isfinite(scored["score"]).all()
 
 
 def test_a_source_that_does_not_repeat_its_rows_is_said_to():
@@ -157,6 +174,12 @@ def test_what_a_cluster_cannot_do_is_refused(cards):
         isobag.detect(frame, decimal=",", **HOW).to_frame()
     with pytest.raises(ValueError, match="within='account'"):
         isobag.detect(frame, within="account", **HOW).to_frame()
+    with pytest.raises(ValueError, match="keep='hour' needs all rows of a group in one place"):
+        isobag.detect(frame, by="account", keep="hour", features=["amount"])
+    for how in ({"within": "account"}, {"by": "kind", "time": "when", "sessions": "30m", "time_unit": "s"}):
+        model = isobag.fit(cards.assign(when=1.0), features=["amount", "hour"], n_estimators=4, **how)
+        with pytest.raises(ValueError, match="needs all rows of a label in one place"):
+            model.score(frame.assign(when=1.0))
     with pytest.raises(AttributeError, match="to_frame"):
         isobag.detect(frame, **HOW).plot()
     with pytest.raises(ValueError, match="no rows"):

@@ -40,8 +40,8 @@ class GroupedBlock(NamedTuple):
 class Rows(ABC):
     """Rows of d numbers each, which can be looked at as often as needed.
 
-    ``names`` of the features, None where they came without; ``block_rows``: most of a block; ``of_rows``: what these are
-    a part of.
+    ``names`` of the features, None where they came without; ``block_rows``: most rows of a block; ``of_rows``: more
+    rows, of which these are a part.
     """
 
     n_features: int

@@ -7,13 +7,14 @@ are cut into blocks, so the results are those of a table in memory, bit for bit.
 import errno
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 import numpy as np
 
-from isobag.backends.arrays import Floats
-from isobag.data.rows import ArrayRows, MappedRows
+from isobag.backends.arrays import Cells, Floats, Ints
+from isobag.backends.threads import slices
+from isobag.data.rows import ArrayRows, GroupedBlock, MappedRows
 
 KEPT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22
@@ -66,6 +67,22 @@ class Spool:
             self._parts = [np.concatenate(self._parts) if self._parts else np.empty((0, self._n_columns))]
         return self._parts[0]
 
+    def in_order(self, order: Cells | Ints) -> "Spool":
+        """All rows in another order, by way of files with those that come to lie near one another: (n,)."""
+        width, places = 8 * self._n_columns, np.empty(len(self), dtype=np.int32)
+        places[order] = np.arange(len(self), dtype=np.int32)
+        n_near = max(1, KEPT_BYTES // (4 * width))
+        near = [Spool(self._n_columns + 1, kept_bytes=0) for _ in slices(len(self), n_near)]
+        for rows in slices(len(self), max(1, BLOCK_BYTES // width)):
+            numbers, files = np.column_stack([self.numbers[rows], places[rows]]), places[rows] // n_near
+            for k in np.unique(files):
+                near[k].append(numbers[files == k])
+        ordered = Spool(self._n_columns, kept_bytes=0)
+        while near:
+            numbers = near.pop(0).numbers
+            ordered.append(numbers[np.argsort(numbers[:, -1]), :-1])
+        return ordered
+
 
 class SpooledRows(MappedRows):
     """Rows made of the numbers of a spool, a block of about BLOCK_BYTES at a time."""
@@ -76,3 +93,14 @@ class SpooledRows(MappedRows):
         size = max(1, BLOCK_BYTES // (8 * len(names))) if block_rows is None else block_rows
         super().__init__(ArrayRows(spool.numbers, block_rows=size), make)
         self.n_features, self.names = len(names), list(names)
+        self._spool, self._by_group = spool, (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), spool)
+
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, in a file of their own: of a larger one, rows far apart would take a read each."""
+        if self._spool.is_in_memory or (ids[1:] >= ids[:-1]).all():
+            return super().grouped_blocks(ids, stops)
+        if self._by_group[0] is not ids:
+            order = np.argsort(ids, kind="stable").astype(np.int32)
+            self._by_group = ids, ids[order], self._spool.in_order(order)
+        _, rising, spool = self._by_group
+        return SpooledRows(spool, self.names or (), self._function, self.block_rows).grouped_blocks(rising, stops)

@@ -4,7 +4,7 @@ An engine brings what is made of its partitions together, and maps a function ov
 ``isobag.tables.clusters``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -13,15 +13,16 @@ import pyarrow as pa
 T = TypeVar("T")
 Frames = Iterator[Any]
 """Rows of a partition in order, as frames of pandas or Arrow; there may be none."""
+MakeTables = Callable[[int, Frames], Iterator[pa.Table]]
+"""Makes a table of each frame of a partition."""
 ENGINES = {"dask": "DaskPartitions", "pyspark": "SparkPartitions"}
 """Classes in this folder, by the library whose frames they open."""
 
 
 class Partitions(Protocol):
-    """A frame of an engine. What it is asked to do with a partition gets its number and its rows, and pickles."""
+    """A ``frame`` of an engine. What it is asked to do with a partition gets its number and its rows, and pickles."""
 
     frame: Any
-    """The frame itself."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -32,15 +33,15 @@ class Partitions(Protocol):
         """The same, computed once and kept by the workers."""
         ...
 
-    def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
-        """What is made of all partitions, merged where they are; ``combine`` is associative and commutative."""
+    def reduce(self, work: Callable[[int, Frames], T | None], combine: Callable[[T, T], T]) -> T | None:
+        """What is made of all partitions, as ``merged`` does it, where they are; ``combine`` is commutative."""
         ...
 
-    def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
-        """A frame of the engine, lazily: a table for each frame of a partition, beside its own columns if wanted."""
+    def map(self, work: MakeTables, schema: pa.Schema, keeps: bool = True) -> "Partitions":
+        """The tables that are made of the frames of all partitions, lazily, beside their own columns if wanted."""
         ...
 
-    def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "Partitions":
+    def exchange(self, work: MakeTables, schema: pa.Schema) -> "Partitions":
         """The tables that are made of the partitions; sorted by the numbers in "bucket", each in one."""
         ...
 
@@ -53,6 +54,14 @@ def partitions_of(frame: Any) -> Partitions | None:
     module = import_module(f"isobag.engines.{library.removeprefix('py')}")
     opened: Partitions = getattr(module, ENGINES[library])(frame)
     return opened
+
+
+def merged(combine: Callable[[T, T], T], values: Iterable[T | None]) -> T | None:
+    """All values that are not None, merged one after the other; None if there are none."""
+    total: T | None = None
+    for value in values:
+        total = value if total is None else total if value is None else combine(total, value)
+    return total
 
 
 def own_version() -> str:

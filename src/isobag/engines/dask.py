@@ -2,9 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -14,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from dask.utils import parse_timedelta
 
-from isobag.engines import Frames, check_version, own_version
+from isobag.engines import Frames, MakeTables, check_version, merged, own_version
 
 T = TypeVar("T")
 MERGED = 8
@@ -42,28 +41,29 @@ class DaskPartitions:
         """The same, computed once and kept by the workers."""
         return DaskPartitions(self.frame.persist())
 
-    def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
+    def reduce(self, work: Callable[[int, Frames], T | None], combine: Callable[[T, T], T]) -> T | None:
         """What is made of all partitions, merged as a tree on the workers."""
         run = dask.delayed(_run, pure=False)
         sent, merging = _sent(work), _sent(combine)
         level = [run(own_version(), sent, number, part) for number, part in enumerate(self.frame.to_delayed())]
         while len(level) > 1:
             pieces = (level[first : first + MERGED] for first in range(0, len(level), MERGED))
-            level = [dask.delayed(reduce, pure=False)(merging, piece) for piece in pieces]
-        result: T = _result(level[0])
+            level = [dask.delayed(merged, pure=False)(merging, piece) for piece in pieces]
+        result: T | None = _result(level[0])
         return result
 
-    def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
+    def map(self, work: MakeTables, schema: pa.Schema, keeps: bool = True) -> "DaskPartitions":
         """A Dask dataframe of as many partitions; with the frame's own columns it has its index, too."""
         meta = _as_pandas(schema.empty_table())
         if keeps:
             meta = pd.concat([dd.utils.make_meta(self.frame), meta.set_index(self.frame._meta.index[:0])], axis=1)  # noqa: SLF001
         with dask.config.set(_LARGE):
-            return dd.map_partitions(_map, self.frame, own_version(), _sent(work), schema, keeps, meta=meta)
+            sent = own_version(), _sent(work), schema, keeps
+            return DaskPartitions(dd.map_partitions(_map, self.frame, *sent, meta=meta))
 
-    def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "DaskPartitions":
+    def exchange(self, work: MakeTables, schema: pa.Schema) -> "DaskPartitions":
         """Tables made of the partitions, shuffled."""
-        shuffled = self.map(work, schema, keeps=False).shuffle(on="bucket")
+        shuffled = self.map(work, schema, keeps=False).frame.shuffle(on="bucket")
         return DaskPartitions(shuffled.map_partitions(pd.DataFrame.sort_values, "bucket", meta=shuffled))
 
 

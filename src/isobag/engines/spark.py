@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.utils import is_remote
 
-from isobag.engines import Frames, check_version, own_version
+from isobag.engines import Frames, MakeTables, check_version, merged, own_version
 
 T = TypeVar("T")
 Batches = Iterator[pa.RecordBatch]
@@ -41,26 +41,26 @@ class SparkPartitions:
         """The same, computed once and kept by the executors."""
         return SparkPartitions(self.frame.persist())
 
-    def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
+    def reduce(self, work: Callable[[int, Frames], T | None], combine: Callable[[T, T], T]) -> T | None:
         """What is made of all partitions, merged by a few executors and then here; an error is that of the work."""
         sent = _sent(self.frame, (own_version(), work, combine))
         parts = self.frame.mapInArrow(partial(_run, sent), _PARTIAL).repartition(N_MERGERS, "merger")
-        merged = parts.mapInArrow(partial(_merge, sent), _PARTIAL).toArrow()
-        value, error = _merged(iter(merged.to_batches()), combine)
+        few = parts.mapInArrow(partial(_merge, sent), _PARTIAL).toArrow()
+        value, error = _merged(iter(few.to_batches()), combine)
         if error is not None:
             raise pickle.loads(error)
-        result: T = pickle.loads(value)
+        result: T | None = pickle.loads(value)
         return result
 
-    def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
+    def map(self, work: MakeTables, schema: pa.Schema, keeps: bool = True) -> "SparkPartitions":
         """A DataFrame of as many partitions, in order."""
         schema = pa.schema([*(self.schema if keeps else ()), *schema])
         sent = _sent(self.frame, (own_version(), work, keeps, schema))
-        return self.frame.mapInArrow(partial(_map, sent), from_arrow_schema(schema))
+        return SparkPartitions(self.frame.mapInArrow(partial(_map, sent), from_arrow_schema(schema)))
 
-    def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "SparkPartitions":
+    def exchange(self, work: MakeTables, schema: pa.Schema) -> "SparkPartitions":
         """Tables made of the partitions, shuffled."""
-        shuffled = self.map(work, schema, keeps=False).repartition("bucket")
+        shuffled = self.map(work, schema, keeps=False).frame.repartition("bucket")
         return SparkPartitions(shuffled.sortWithinPartitions("bucket"))
 
 
@@ -94,15 +94,14 @@ def _merge(sent: Any, batches: Batches) -> Batches:
     yield _row(0, value, error)
 
 
-def _merged(batches: Batches, combine: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """Partial results merged to one, pickled, and the first error instead; both None if there are none."""
-    values, error = [], None
+def _merged(batches: Batches, combine: Callable[[Any, Any], Any]) -> tuple[bytes, bytes | None]:
+    """Partial results merged to one, pickled, and the first error."""
+    total, error = None, None
     for row in (row for batch in batches for row in batch.to_pylist()):
         error = error or row["error"]
-        if row["value"] is not None and error is None:
-            values.append(pickle.loads(row["value"]))
-            values = [combine(*values)] if len(values) > 1 else values
-    return (cloudpickle.dumps(values[0]) if values and error is None else None), error
+        if error is None:
+            total = merged(combine, (total, pickle.loads(row["value"])))
+    return cloudpickle.dumps(total), error
 
 
 def _map(sent: Any, batches: Batches) -> Batches:

@@ -5,16 +5,16 @@ views, or the edges of the bins. Counts of the same points in several places add
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Ints
+from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.groups import Groups, number_labels
-from isobag.data.rows import GroupedBlock, Rows
+from isobag.data.rows import GroupedBlock, Rows, group_rows
 from isobag.partitionings.counts import MeanMaps, merge_counts
 
 
@@ -78,6 +78,36 @@ def merge_group_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
     np.add.at(n_gaps, places, np.concatenate([one.n_gaps for one in parts]))
     counts = (merge_counts(counts, places, len(labels)) for counts in zip(*(one.counts for one in parts), strict=True))
     return GroupCounts(labels[order], sizes, n_gaps, first[order], tuple(counts))
+
+
+class Piece(NamedTuple):
+    """Some rows, and their groups.
+
+    groups : k groups, not counted.
+    X, ids : (m, d), (m,), rows that take part, and the number of the group of each.
+    """
+
+    groups: GroupCounts
+    X: Floats
+    ids: Ints
+
+    def part(self, chosen: Bools) -> "Piece":
+        """Only some of the groups: (k,)."""
+        places, rows = np.cumsum(chosen) - 1, chosen[self.ids]
+        return Piece(self.groups.part(np.flatnonzero(chosen)), self.X[rows], places[self.ids[rows]])
+
+    def counted(self, counters: Sequence[Counter]) -> GroupCounts:
+        """The groups with counts of their rows."""
+        block = group_rows(self.X, self.ids)
+        return replace(self.groups, counts=tuple(own.counts(block, len(self.groups.labels)) for own in counters))
+
+
+def join_pieces(pieces: Sequence[Piece]) -> Piece:
+    """All rows, and groups in order of their first rows."""
+    groups = merge_group_counts([piece.groups for piece in pieces])
+    numbers = {label: number for number, label in enumerate(groups.labels.tolist())}
+    ids = [np.array([numbers[one] for one in own.groups.labels.tolist()], dtype=np.int64)[own.ids] for own in pieces]
+    return Piece(groups, np.concatenate([piece.X for piece in pieces]), np.concatenate(ids))
 
 
 class CountedGroups(Groups):

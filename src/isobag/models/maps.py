@@ -20,7 +20,7 @@ from isobag.partitionings.counts import MeanMaps, merge_counts, stack_counts
 T = TypeVar("T")
 KEPT_BYTES = 1 << 28
 BUCKET_BYTES = 1 << 27
-LOCAL_BUCKET_BYTES, _ROW_BYTES = 1 << 26, 128
+LOCAL_BUCKET_BYTES, _ROW_BYTES = 1 << 26, 1 << 9
 """Of a bucket in this process, and of a row of it while it is looked up."""
 _ENTRY_BYTES = 8
 

@@ -49,6 +49,19 @@ class ScoreCounts(NamedTuple):
         """Where each step begins: (k,)."""
         return (self.steps << _SHIFT).view(np.float64)
 
+    def ranks(self, scores: Floats) -> tuple[Ints, Floats]:
+        """Ranks, one for all scores of a step, and shares of all scores that are of no higher step: (n,) each."""
+        step = np.clip(np.searchsorted(self.values, scores, side="right") - 1, 0, len(self.counts) - 1)
+        to, is_scored = np.cumsum(self.counts), ~np.isnan(scores)
+        ranks = np.where(is_scored, 1 + (to - self.counts)[step], 1 + self.n)
+        return ranks, np.where(is_scored, to[step] / self.n, np.nan)
+
+    def level(self, fdr: float) -> float:
+        """Of counted p-values, that below which Benjamini and Hochberg reject, 0 for none; a step counts as its end."""
+        ends = self.values * (1 + 2.0**-12)
+        passing = np.flatnonzero(ends * self.n / np.cumsum(self.counts) <= fdr)
+        return float(ends[passing[-1]]) if len(passing) else 0.0
+
 
 def count_scores(scores: Floats) -> ScoreCounts:
     """Count scores of 0 or more by steps: (n,)."""

@@ -72,6 +72,7 @@ class Source(ABC):
     files, notes : names of the files that the rows come from, and remarks about them.
     file_sizes : rows of each of several files, known after a pass over all; nothing where rows come from one place.
     tick : called with the number of rows that are read, for a progress bar.
+    first_row, is_part : number of the first row, and whether others are read elsewhere: labels stay as they are.
     """
 
     columns: Sequence[str] | None
@@ -79,6 +80,8 @@ class Source(ABC):
     notes: tuple[str, ...] = ()
     file_sizes: Sequence[int] = ()
     tick: Tick | None = None
+    first_row: int = 0
+    is_part: bool = False
 
     @abstractmethod
     def frames(self) -> Iterator[Batch]:

@@ -1,39 +1,50 @@
-"""Frames of Dask and Spark: facts of all rows, a sample to learn from, and scores made where the rows lie."""
+"""Frames of Dask and Spark: facts of all rows, a sample to learn from, and groups counted where their rows lie.
+
+Groups may have rows in any number of partitions. A few thousand, drawn by a hash of their labels, are learned from.
+"""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from sklearn.utils import check_random_state
 
-from isobag.backends.arrays import Floats, Ints
-from isobag.data.rows import MOST_LEARNED, ArrayRows, sample_of
+from isobag.backends.arrays import Bools, Ints
+from isobag.data.params import MIN_SIZE, check_params
+from isobag.data.rows import MOST_LEARNED, ArrayRows, Rows, sample_of
 from isobag.data.spool import Spool
-from isobag.engines import Frames, Partitions
-from isobag.models.thresholds import ScoreCounts, add_counts, count_scores
-from isobag.tables.choose import check_names
+from isobag.engines import Frames, Partitions, merged
+from isobag.models.calibration import draw_folds
+from isobag.models.counted import GroupCounts, Piece, merge_group_counts
+from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS, draw_level1
+from isobag.models.neighbours import MOST_REFERENCES
+from isobag.tables.choose import check_names, follow_encoding
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
-from isobag.tables.judgement import Judged, judge_new, judge_own
+from isobag.tables.labels import first_rows_of, number_rows
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, check_labels, result_columns
+from isobag.tables.passes import scan_of
 from isobag.tables.reading import ReadOptions
-from isobag.tables.reasons import reasons_of_rows
 from isobag.tables.scan import ColumnScan
-from isobag.tables.summary import FEATURE
-from isobag.tables.units import places_among, spread
+from isobag.tables.summary import ColumnSummary, TableSummary
 
 T = TypeVar("T")
+Scans = dict[str, ColumnScan]
 FACT_TEXTS = 1 << 12
 """Different texts of a column that are told apart in all rows; where there are more, those of the sample count."""
 PIECE_ROWS = 1 << 17
 """Rows of a partition that are turned into features at once."""
-_NEED_ONE_PLACE = ("decimal", "thousands", "numbers", "dates")
+_ROW_BITS = 40
+_OF_TEXT = ("decimal", "thousands", "numbers", "dates")
 
 
 class PartitionMark(NamedTuple):
@@ -46,24 +57,13 @@ class PartitionMark(NamedTuple):
 class Facts(NamedTuple):
     """What is known of all rows of some partitions."""
 
-    scans: dict[str, ColumnScan]
+    scans: Scans
     parts: dict[int, PartitionMark]
 
     def merge(self, other: "Facts") -> "Facts":
         """Of these partitions and others."""
         scans = {name: scan.merge(other.scans[name]) for name, scan in self.scans.items()}
         return Facts(scans, self.parts | other.parts)
-
-
-class Picked(NamedTuple):
-    """Rows of some partitions, each with the number of its partition."""
-
-    tables: dict[int, pa.Table]
-    parts: dict[int, PartitionMark]
-
-    def merge(self, other: "Picked") -> "Picked":
-        """Of these partitions and others."""
-        return Picked(self.tables | other.tables, self.parts | other.parts)
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,16 @@ class FrameOnly:
         raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
 
 
-class Watched:
-    """Some columns of the rows of a partition on their way; what part they make is known in the end."""
+class PartitionRows:
+    """Some columns of the rows of a partition on their way, ``n_rows`` so far; in the end their mark is known."""
 
-    def __init__(self, number: int, frames: Frames, names: tuple[str, ...], n_rows: int = 0) -> None:
-        self._number, self._frames, self._names = number, frames, names
-        self.n_rows, self._ends = n_rows, [b"", b""]
+    def __init__(self, number: int, names: Sequence[str]) -> None:
+        self._number, self._names = number, names
+        self.n_rows, self._ends = 0, [b"", b""]
 
-    def pieces(self) -> Iterator[nw.DataFrame[Any]]:
-        """At most PIECE_ROWS rows at a time; ``n_rows`` is the number of the first of them."""
-        for native in self._frames:
+    def pieces(self, frames: Frames) -> Iterator[nw.DataFrame[Any]]:
+        """The next rows, at most PIECE_ROWS at a time; ``n_rows`` is the number of the first of them."""
+        for native in frames:
             frame: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
             by_text = {str(name): name for name in frame.columns}  # they need not be texts
             for name in self._names:
@@ -105,12 +105,12 @@ class Watched:
                 self._ends = [self._ends[0] or _bytes_of(piece, 0), _bytes_of(piece, -1)]
                 self.n_rows += len(piece)
 
-    def sources(self) -> Iterator[FrameSource]:
+    def sources(self, frames: Frames) -> Iterator[FrameSource]:
         """The same, to be scanned."""
-        return (FrameSource(piece, f"partition {self._number}", self.n_rows) for piece in self.pieces())
+        return (FrameSource(piece, f"partition {self._number}", self.n_rows) for piece in self.pieces(frames))
 
     @property
-    def part(self) -> PartitionMark:
+    def mark(self) -> PartitionMark:
         """What all pieces make."""
         return PartitionMark(self.n_rows, crc32(b"".join(self._ends)))
 
@@ -119,202 +119,209 @@ def _bytes_of(frame: nw.DataFrame[Any], row: int) -> bytes:
     return repr(frame[[row % len(frame)]].rows()).encode()
 
 
-def look_at(names: tuple[str, ...], scanned: tuple[str, ...], number: int, frames: Frames) -> Facts:
-    """What is known of some columns of a partition; ``names``: of all that will be picked."""
-    scans = {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in scanned}
-    watched = Watched(number, frames, names)
-    for source in watched.sources():
+def look_at(names: tuple[str, ...], scans: Scans, number: int, frames: Frames) -> Facts:
+    """Facts of a partition by empty scans of columns, which are among those that its mark is made of."""
+    scans, rows = deepcopy(scans), PartitionRows(number, names)
+    for source in rows.sources(frames):
         for batch in source.frames():
             for scan in scans.values():
                 scan.read(batch)
-    return Facts(scans, {number: watched.part})
+    return Facts(scans, {number: rows.mark})
 
 
-def pick_rows(names: tuple[str, ...], chosen: dict[int, Ints], number: int, frames: Frames) -> Picked:
-    """Rows of a partition by their numbers in it, which ascend."""
-    watched = Watched(number, frames, names)
-    rows, tables = chosen.get(number, np.empty(0, dtype=np.int64)), []
-    for piece in watched.pieces():
-        first, stop = np.searchsorted(rows, (watched.n_rows, watched.n_rows + len(piece)))
+def pick_rows(
+    names: tuple[str, ...], chosen: dict[int, Ints], number: int, frames: Frames
+) -> dict[int, tuple[PartitionMark, list[pa.Table]]]:
+    """Rows of a partition by their numbers in it, which ascend, and its mark."""
+    rows, tables = PartitionRows(number, names), []
+    places = chosen.get(number, np.empty(0, dtype=np.int64))
+    for piece in rows.pieces(frames):
+        first, stop = np.searchsorted(places, (rows.n_rows, rows.n_rows + len(piece)))
         if stop > first:
-            picked = piece[(rows[first:stop] - watched.n_rows).tolist()]
-            tables.append(pa.table({str(name): picked.get_column(name).to_arrow() for name in picked.columns}))
-    return Picked({number: pa.concat_tables(tables)} if tables else {}, {number: watched.part})
+            tables.append(as_arrow(piece[(places[first:stop] - rows.n_rows).tolist()]))
+    return {number: (rows.mark, tables)}
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """A frame of an engine as one of Arrow."""
+    opened: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)
+    return pa.table({str(name): opened.get_column(name).to_arrow() for name in opened.columns})
 
 
 def learn_partitions(partitions: Partitions, options: ReadOptions, random_state: Any, max_rows: Any = "auto") -> Table:
     """Facts of all rows, and a table of a sample of them, as a detector draws it from a frame in memory."""
-    for name in _NEED_ONE_PLACE:
+    for name in _OF_TEXT:
         if getattr(options, name) != getattr(ReadOptions, name):
             raise ValueError(f"{name}={getattr(options, name)!r} reads text; cast the columns to numbers first.")
-    if options.baseline:
-        raise ValueError(f"within={','.join(options.baseline)!r} needs all rows of a label in one place.")
-    check_names(partitions.schema.names, options)
+    check_options(partitions, options)
     names = tuple(name for name in partitions.schema.names if options.may_use(name) or name in options.apart)
-    scanned = tuple(name for name in names if options.may_use(name) or name in options.by)
-    facts = partitions.reduce(partial(look_at, names, scanned), Facts.merge)
+    scanned = [name for name in names if options.may_use(name) or name in options.by]
+    scans = {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in scanned}
+    facts = _look_at_all(partitions, names, scans)
     numbers = sorted(facts.parts)
-    sizes = np.array([facts.parts[number].n_rows for number in numbers], dtype=np.int64)
-    n_rows = int(sizes.sum())
+    starts = np.cumsum([0, *(facts.parts[number].n_rows for number in numbers)])
+    n_rows = int(starts[-1])
     if not n_rows:
         raise ValueError("The table has no rows.")
     most = MOST_LEARNED if max_rows == "auto" else n_rows if max_rows is None else int(max_rows)
     rows = np.arange(n_rows) if n_rows <= most else sample_of(n_rows, most, random_state)
-    ends = np.cumsum(sizes)
-    cuts = np.searchsorted(rows, ends)[:-1]
-    chosen = {
-        n: rows_of_part - start
-        for n, rows_of_part, start in zip(numbers, np.split(rows, cuts), ends - sizes, strict=True)
-    }
-    picked = partitions.reduce(partial(pick_rows, names, chosen), Picked.merge)
-    changed = [number for number in numbers if picked.parts.get(number) != facts.parts[number]]
+    by_part = np.split(rows, np.searchsorted(rows, starts[1:-1]))
+    chosen = {number: own - start for number, own, start in zip(numbers, by_part, starts, strict=False)}
+    picked = partitions.reduce(partial(pick_rows, names, chosen), dict.__or__) or {}
+    changed = [number for number in numbers if picked[number][0] != facts.parts[number]]
     if changed:
         warnings.warn(
             f"partition {changed[0]} and {len(changed) - 1:,} more had other rows when they were read again, so the "
             "result is not repeatable; persist or sort the table first.",
             stacklevel=4,
         )
-    sample = pa.concat_tables([picked.tables[n] for n in sorted(picked.tables)], promote_options="permissive")
-    source = FrameSource(nw.from_native(sample))
+    tables = [table for number in numbers for table in picked[number][1]]
+    source = FrameSource(nw.from_native(pa.concat_tables(tables, promote_options="permissive")))
     return learn_table(source, options, facts=facts.scans)
 
 
+def _look_at_all(partitions: Partitions, names: tuple[str, ...], scans: Scans) -> Facts:
+    return partitions.reduce(partial(look_at, names, scans), Facts.merge) or Facts(scans, {})
+
+
+def check_options(partitions: Partitions, options: ReadOptions, is_learned: bool = False) -> None:
+    """Refuse names that the table does not have, and what needs all rows of a label in one place."""
+    check_names(partitions.schema.names, options, is_learned)
+    if options.baseline:
+        raise ValueError(f"within={','.join(options.baseline)!r} needs all rows of a label in one place.")
+    if options.bags is not None and options.bags.sessions is not None:
+        raise ValueError(f"sessions={options.bags.sessions!r} needs all rows of a label in one place; choose every=.")
+    if options.by and options.carry:
+        raise ValueError(f"keep={','.join(options.carry)!r} needs all rows of a group in one place; join it later.")
+
+
+def check_rows(partitions: Partitions, encoding: Encoding, options: ReadOptions) -> tuple[ColumnSummary, ...]:
+    """Warn of what a model has not seen before, or refuse it, as of a frame in memory: by a look at all rows."""
+    options = options.following(encoding)
+    check_options(partitions, options, is_learned=True)
+    scans = {column.name: scan_of(column.name, options.notation, column) for column in encoding.columns}
+    scans |= {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in options.by}
+    columns = tuple(follow_encoding(encoding, _look_at_all(partitions, tuple(scans), scans).scans, options))
+    TableSummary((), 0, 0, columns).warn_of_remarks()
+    return columns
+
+
 @dataclass(frozen=True)
-class ScoreRows:
-    """Makes the results of rows where they are; pickles.
+class Reader:
+    """Reads the rows of a partition, and the groups that they belong to; pickles."""
 
-    judged_own : what follows from the scores if the detector was fitted to the table; None for new rows.
-    counts : of the scores of all rows, for ranks; None if not asked for.
-    level : the p-value below which rows are flagged; None where the score decides.
-    """
-
-    detector: Any
     encoding: Encoding
     options: ReadOptions
-    schema: pa.Schema
-    judged_own: Judged | None = None
-    counts: ScoreCounts | None = None
-    level: float | None = None
 
-    def __call__(self, number: int, frames: Frames) -> Iterator[pa.Table]:
-        """A table for each frame of a partition."""
-        n_rows = 0
-        for frame in frames:
-            parts = [self._result(table, judged) for table, judged in self._judge(number, iter([frame]), n_rows)]
-            made = pa.concat_tables([self.schema.empty_table(), *parts])
-            n_rows += len(made)
-            yield made
+    def rows(self, number: int) -> PartitionRows:
+        """Those columns of a partition that are needed."""
+        return PartitionRows(number, [*(column.name for column in self.encoding.columns), *self.options.apart])
 
-    def count(self, number: int, frames: Frames) -> ScoreCounts | None:
-        """Scores of a partition counted by steps, or p-values if these decide; None if it has no rows."""
-        total = None
-        for _, judged in self._judge(number, frames, 0):
-            values = judged.scores if self.judged_own is not None else np.asarray(judged.evidence["p_value"])
-            total = add_if_any(total, count_scores(values) if len(values) else None)
-        return total
+    def tables(self, rows: PartitionRows, frames: Frames) -> Iterator[Table]:
+        """Some rows of a partition at a time."""
+        spool = partial(Spool, kept_bytes=1 << 62)
+        read = partial(learn_table, options=self.options, encoding=self.encoding, spool=spool)
+        return map(read, rows.sources(frames))
 
-    def _judge(self, number: int, frames: Frames, n_rows: int) -> Iterator[tuple[Table, Judged]]:
-        names = tuple(column.name for column in self.encoding.columns)
-        for source in Watched(number, frames, names, n_rows).sources():
-            table = learn_table(source, self.options, encoding=self.encoding, spool=in_memory)
-            if self.judged_own is None:
-                yield table, judge_new(self.detector, table.rows, self.detector.offset_)
-            else:
-                yield table, replace(self.judged_own, scores=self._scores(table))
+    def pieces(self, number: int, frames: Frames) -> Iterator[Piece]:
+        """The same by group."""
+        rows = self.rows(number)
+        return (piece_of(table, rows.n_rows + (number << _ROW_BITS)) for table in self.tables(rows, frames))
 
-    def _scores(self, table: Table) -> Floats:
-        return self.detector.score_samples(table.rows) if len(table.rows) else np.empty(0)
-
-    def _result(self, table: Table, judged: Judged) -> pa.Table:
-        places = places_among(table.takes_part)
-        scores = spread(judged.scores, places)
-        flagged = scores < judged.threshold
-        if self.level is not None:
-            flagged = spread(judged.evidence["p_value"], places) < self.level
-        ranks, shares = (None, None) if self.counts is None else ranks_by_steps(scores, self.counts)
-        columns = result_columns(
-            {},
-            score=scores,
-            rank=ranks,
-            rank_share=shares,
-            **{name: spread(values, places) for name, values in judged.evidence.items()},
-            flagged=flagged,
-            n_missing=np.zeros(len(scores), dtype=np.int64) if table.gaps is None else table.gaps,
-            reasons=self._reasons(table, judged, scores, places) if "reasons" in self.schema.names else None,
-        )
-        return pa.table([pa.array(columns[one.name], one.type) for one in self.schema], schema=self.schema)
-
-    def _reasons(self, table: Table, judged: Judged, scores: Floats, places: Ints | None) -> Any:
-        """Reasons for those of these rows that are among the oddest of all, "" for the others: (n,)."""
-        assert self.counts is not None
-        n_steps = max(1, int(np.searchsorted(np.cumsum(self.counts.counts), MOST_EXPLAINED["row"], side="right")))
-        odd = np.flatnonzero(scores < np.append(self.counts.values, np.inf)[n_steps])
-        reasons = np.full(len(scores), "", dtype=object)
-        if len(odd):
-            chosen = odd if places is None else places[odd]
-            explanation = judged.model.explain(ArrayRows(table.rows.take(chosen)), self.detector.compute)
-            cells = table.cells.take(chosen)
-            reasons[odd] = reasons_of_rows(judged.model.reference, self.encoding, cells, explanation)
-        return reasons
+    def parts(self, chosen: set[Any], number: int, frames: Frames) -> Iterator[Piece]:
+        """What these have of some groups."""
+        parts = (piece.part(is_among(chosen, piece.groups.labels)) for piece in self.pieces(number, frames))
+        return (part for part in parts if len(part.groups.labels))
 
 
-def merge_if_any(merge: Callable[[T, T], T], a: T | None, b: T | None) -> T | None:
-    """What is counted in both, of which some partitions have none."""
-    return merge(a, b) if a is not None and b is not None else a if b is None else b
+def piece_of(table: Table, first_row: int) -> Piece:
+    """The groups of a table; ``first_row``: number of the first row."""
+    codes, labels = number_rows([table.labels[name] for name in table.by])
+    codes = codes.astype(np.int64)
+    inside = codes if table.takes_part is None else codes[table.takes_part]
+    lacking = codes[:0] if table.gaps is None else codes[(table.gaps > 0) & (codes >= 0)]
+    sizes, n_gaps = (np.bincount(own, minlength=len(labels)) for own in (inside, lacking))
+    first = first_rows_of(codes, len(labels)) + first_row
+    return Piece(GroupCounts(labels, sizes, n_gaps, first, ()), table.X, inside)
 
 
-add_if_any: Callable[[ScoreCounts | None, ScoreCounts | None], ScoreCounts | None] = partial(merge_if_any, add_counts)
+def hash_of(label: Any) -> int:
+    """62 bits of a label, the same in every process."""
+    parts = label if isinstance(label, tuple) else (label,)
+    parts = tuple(int(one) if isinstance(one, float) and one.is_integer() else one for one in parts)
+    text = "\0".join(f"{type(one).__name__} {one!r}" for one in parts)
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 2
 
 
-def ranks_by_steps(scores: Floats, counts: ScoreCounts) -> tuple[Ints, Floats]:
-    """Ranks, one for all scores of a step, and shares of all scores that are of no higher step: (n,) each."""
-    step = np.clip(np.searchsorted(counts.values, scores, side="right") - 1, 0, len(counts.counts) - 1)
-    to, is_scored = np.cumsum(counts.counts), ~np.isnan(scores)
-    ranks = np.where(is_scored, 1 + (to - counts.counts)[step], 1 + counts.n)
-    return ranks, np.where(is_scored, to[step] / counts.n, np.nan)
+def lowest(most: int, groups: GroupCounts) -> GroupCounts:
+    """The groups whose labels have the lowest hashes. These are so wherever they have rows, so sizes are of all."""
+    order = np.argsort([hash_of(label) for label in groups.labels.tolist()], kind="stable")
+    return groups.part(np.sort(order[:most]))
 
 
-def level_of(counts: ScoreCounts, n_rows: int, fdr: float) -> float:
-    """Below which p-value Benjamini and Hochberg's procedure rejects; 0 for none. Those of a step count as its end."""
-    ends = counts.values * (1 + 2.0**-12)
-    passing = np.flatnonzero(ends * n_rows / np.cumsum(counts.counts) <= fdr)
-    return float(ends[passing[-1]]) if len(passing) else 0.0
+def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: int) -> None:
+    """Fit a detector to a few thousand groups of a table, of whose rows some were sampled."""
+    check_params({"min_size": min_size}, {"min_size": MIN_SIZE})
+    seed = detector.random_state
+    if not isinstance(seed, int):
+        seed = int(check_random_state(seed).randint(2**31 - 1))
+    detector.set_params(random_state=seed)
+    reader, most = Reader(table.encoding, table.options), MOST_REFERENCES * (1 if min_size == 1 else 4)
 
+    def merge(a: GroupCounts, b: GroupCounts) -> GroupCounts:
+        return lowest(most, merge_group_counts([a, b]))
 
-def detect_rows(partitions: Partitions, table: Table, detector: Any) -> Any:
-    """Fit to a sample of the rows, and score all where they are: a frame of the engine with the results beside."""
-    check_labels(partitions.schema.names)
-    detector.fit(table.rows)
+    def find(number: int, frames: Frames) -> GroupCounts | None:
+        return merged(merge, (lowest(most, piece.groups) for piece in reader.pieces(number, frames)))
+
+    groups = partitions.reduce(find, merge)
+    sizes = np.zeros(1, dtype=np.int64) if groups is None else groups.sizes
+    if groups is None or sizes.max() < min_size:
+        raise ValueError(f"No group has {min_size} or more rows; the largest has {sizes.max():,}.")
+    small = set(groups.labels[sizes < min_size].tolist())
+    chosen = lowest(MOST_REFERENCES, groups.part(np.flatnonzero(sizes >= min_size))).labels.tolist()
+    drawn = draw_all(table, detector, chosen, small)
+    counters = [counter for own in drawn.values() for counter in own.counters(detector.compute)]
+
+    def add(a: GroupCounts, b: GroupCounts) -> GroupCounts:
+        return merge_group_counts([a, b])
+
+    def count(number: int, frames: Frames) -> GroupCounts | None:
+        parts = reader.parts(set(chosen), number, frames)
+        return merged(add, (part.counted(counters) for part in parts))
+
+    counts = partitions.reduce(count, add)
+    assert counts is not None
+    learned = counts.groups(table.rows, [counter.key for counter in counters])
+    learned.drawn.update(drawn)
+    detector.fit(learned)
     detector.table_ = table.encoding.to_text()
-    has_gaps = any(column.n_missing for column in table.summary.columns if column.role == FEATURE)
-    names = ["score", "rank", "rank_share", "flagged", *(["n_missing"] if has_gaps else [])]
-    judged_own = Judged(detector.model_, np.empty(0), False, 0.0)
-    score = ScoreRows(detector, table.encoding, table.options, schema_of([*names, "reasons"]), judged_own)
-    counts = partitions.reduce(score.count, add_if_any)
-    if counts is None:
-        raise ValueError("No row takes part: values are missing in all of them.")
-    return partitions.map(
-        replace(score, judged_own=judge_own(detector, np.empty(0), counts), counts=counts), score.schema
-    )
 
 
-def score_rows(
-    partitions: Partitions, detector: Any, encoding: Encoding, options: ReadOptions, fdr: float | None
-) -> Any:
-    """Score new rows where they are: a frame of the engine with the results beside, lazily but for ``fdr``."""
-    check_labels(partitions.schema.names)
-    names = ("score", "p_value", "extrapolated", "flagged") if detector.model_.calibration else ("score", "flagged")
-    score = ScoreRows(detector, encoding, options, schema_of(names))
-    if fdr is not None:
-        check_fdr(fdr, "p_value" in names)
-        counts = partitions.reduce(score.count, add_if_any)
-        score = replace(score, level=0.0 if counts is None else level_of(counts, counts.n, fdr))
-    return partitions.map(score, score.schema)
+def is_among(chosen: Container[Any], labels: npt.NDArray[Any]) -> Bools:
+    """Which labels are chosen: (k,)."""
+    return np.array([label in chosen for label in labels.tolist()], dtype=bool)
 
 
-def schema_of(names: Iterable[str], labels: Iterable[pa.Field] = ()) -> pa.Schema:
-    """Columns of a result behind those of labels."""
-    return pa.schema([*labels, *(pa.field(name, RESULT_TYPES[name]) for name in names)])
+def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) -> dict[int, Any]:
+    """By random state, what is drawn for the model and for those of its folds.
 
+    No row of a group that a fold sets aside is among those that it draws from, nor is one of ``small`` groups.
+    """
+    params, compute, sample = detector.params, detector.compute, piece_of(table, 0)
 
-in_memory = partial(Spool, kept_bytes=1 << 62)
+    def rows_without(groups: set[Any]) -> Rows:
+        learned = ~is_among(groups, sample.groups.labels)[sample.ids]
+        if not learned.any():
+            raise ValueError("The sample has no rows of groups to learn from: fit on more rows.")
+        return table.rows if learned.all() else ArrayRows(sample.X[learned], table.rows.names)
+
+    drawn = {params.random_state: draw_level1(rows_without(small), params, compute)}
+    if not detector.calibrates:
+        return drawn
+    folds = draw_folds(len(chosen), CALIBRATION_GROUPS, LEARNED_GROUPS, params.random_state)
+    for fold in folds:
+        aside = {chosen[place] for place in fold.aside.tolist()}
+        fold_params = params.of_part(fold.seed, len(folds))
+        drawn[fold.seed] = draw_level1(rows_without(small | aside), fold_params, compute)
+    return drawn

@@ -12,9 +12,9 @@ from isobag.data.frames import own_name
 from isobag.data.params import MIN_SIZE, check_params
 from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.buckets import detect_in_buckets
 from isobag.tables.cells import NUMBER
-from isobag.tables.clusters import FrameOnly, detect_rows, learn_partitions
+from isobag.tables.cluster_scores import detect_partitions
+from isobag.tables.clusters import FrameOnly, learn_partitions
 from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
@@ -113,9 +113,7 @@ def detect(
     table_frame, table, detector = prepare(**locals())
     detector.calibrates = False
     if not isinstance(table_frame, nw.DataFrame):
-        if table.by:
-            return FrameOnly(detect_in_buckets(table_frame, table, detector, min_size))
-        return FrameOnly(detect_rows(table_frame, table, detector))
+        return FrameOnly(detect_partitions(table_frame, table, detector, min_size))
     return rank(table, detector, min_size=min_size, frame=table_frame)
 
 

@@ -20,6 +20,7 @@ class FrameSource(Source):
     """
 
     def __init__(self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0) -> None:
+        self.files, self.is_part = (file,) if file else (), bool(file)
         self.columns = tuple(map(str, frame.columns))
         kinds = frame.schema.items()
         self._free = frozenset(str(name) for name, kind in kinds if isinstance(kind, nw.Object | nw.Unknown))

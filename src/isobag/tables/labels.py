@@ -91,8 +91,9 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
         differing = [values.take(pa.array(own)) for values, own in zip(with_null, places, strict=True)]
     labels = label_rows(differing)
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
-    numbers: Any = np.full(len(labels) + 1, -1)  # the last is that of null
+    numbers: Any = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
     numbers[:-1][is_labelled], numbered = number_labels(labels[is_labelled])
+    pa.default_memory_pool().release_unused()  # Arrow's tables of what differs
     return numbers[codes], numbered
 
 

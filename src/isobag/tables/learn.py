@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.rows import ArrayRows, RangedRows, Rows
@@ -110,7 +111,7 @@ def learn_table(
     def make(entries: Floats) -> Floats:
         return encoding.features(cells_of(entries))
 
-    labels = seen.labels.joined(as_numbers=facts is None)
+    labels = seen.labels.joined(as_numbers=facts is None and not source.is_part)
     if options.bags is not None:
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, seen.spool
@@ -141,6 +142,8 @@ def learn_table(
         rows = ArrayRows(X, encoding.names)
         if facts is not None:
             rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts, X))
+    else:
+        pa.default_memory_pool().release_unused()  # of the batches that were read, before rows are learned from
     cells = SpooledRows(entries, [column.name for column in encoding.columns], cells_of)
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
@@ -163,7 +166,7 @@ def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions, is_s
     if not is_labelled.all() and options.missing != "drop" and not is_sample:
         where = f" of {names_of_files(source.files)}" if source.files else ""
         raise ValueError(
-            f"{', '.join(names)}: row {int(np.argmin(is_labelled)):,}{where} has no label, one of "
+            f"{', '.join(names)}: row {source.first_row + int(np.argmin(is_labelled)):,}{where} has no label, one of "
             f"{np.count_nonzero(~is_labelled):,} such rows of {len(is_labelled):,}; pass missing='drop' to leave "
             "them out."
         )

@@ -11,9 +11,8 @@ from isobag.backends.learned import Learned, demand
 from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import save
-from isobag.tables.buckets import score_in_buckets
-from isobag.tables.cluster_groups import learn_groups
-from isobag.tables.clusters import FrameOnly, score_rows
+from isobag.tables.cluster_scores import score_partitions
+from isobag.tables.clusters import FrameOnly, learn_groups
 from isobag.tables.detect import Names, encoding_of, fit_table, open_frame, prepare, with_labels
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
@@ -76,8 +75,7 @@ class Model(Learned):
         partitions = partitions_of(frame)
         if partitions is not None:
             encoding = encoding_of(self.detector, partitions.schema.names, [*options.apart])
-            score = score_in_buckets if options.by else score_rows
-            return FrameOnly(score(partitions, self.detector, encoding, options, fdr))
+            return FrameOnly(score_partitions(partitions, self.detector, encoding, options, fdr))
         opened = open_frame(frame)
         source = FrameSource(opened)
         table = learn_table(source, options, encoding=encoding_of(self.detector, source.columns, [*options.apart]))

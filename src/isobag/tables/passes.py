@@ -9,8 +9,9 @@ from isobag.data.spool import Spool
 from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import TEXT
 from isobag.tables.choose import check_names, kinds_of
-from isobag.tables.encode import Encoding
+from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.labels import Labels
+from isobag.tables.notation import Notation
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import ColumnScan, entry_kind
 
@@ -104,11 +105,15 @@ class Pass:
         self.labels = Labels(tuple(options.apart), columns if options.carry is None else options.carry)
 
     def _new_scan(self, name: str) -> ColumnScan:
-        notation, column = self._options.notation, self._learned.get(name)
-        if column is None:
-            return ColumnScan(name, None if self._kinds is None else self._kinds[name], notation=notation)
-        categories = column.categories if column.kind == TEXT else None
-        return ColumnScan(name, entry_kind(column.kind), categories, notation, learns=False)
+        return scan_of(name, self._options.notation, self._learned.get(name), (self._kinds or {}).get(name))
+
+
+def scan_of(name: str, notation: Notation, column: EncodedColumn | None, kind: str | None = None) -> ColumnScan:
+    """What reads a column: as it was learned, if it was; ``kind``: how it is kept, if known."""
+    if column is None:
+        return ColumnScan(name, kind, notation=notation)
+    categories = column.categories if column.kind == TEXT else None
+    return ColumnScan(name, entry_kind(column.kind), categories, notation, learns=False)
 
 
 def scan_source(

@@ -164,6 +164,7 @@ class ColumnScan:
         merged.counts = np.zeros(len(merged.codes) + 1, dtype=np.int64)  # the last is of texts beyond the most
         merged.counts[: len(self.counts)] += self.counts
         np.add.at(merged.counts, places, other.counts[: len(places)])
+        merged.counts[-1] += other.counts[len(places) :].sum()
         return merged
 
     def with_texts_of(self, sample: "ColumnScan") -> "ColumnScan":
