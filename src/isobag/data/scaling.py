@@ -18,7 +18,7 @@ from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints, Knots, Singles
 from isobag.backends.learned import LARGEST, Learned, check, demand
 from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
-from isobag.data.rows import ArrayRows, Rows, sample_rows
+from isobag.data.rows import SAMPLE_ROWS, ArrayRows, Rows, sample_rows
 
 T = TypeVar("T")
 
@@ -158,10 +158,13 @@ class ScalingData:
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature that is constant has the least spread, so any other value is as far as can be.
 
-        Where most values are equal, so that the spread is 0, it is half of the range.
+        Where all values are equal, and not those of rows that were left out, the spread is half of the range; where
+        all of a sample are, and not those of all n rows, 1 / n of it.
         """
+        is_part = self.numbers is not None or len(self.rows) > SAMPLE_ROWS
+        finest = np.maximum(self.half_range / (len(self.rows) if is_part else 1), _TINY)
         # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-        usual = np.where(spread > 0, spread, self.half_range)
+        usual = np.where(spread > 0, spread, finest)
         return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
 
 
