@@ -145,6 +145,11 @@ class ScalingData:
         """Half of the range of each feature, above 0: (d,)."""
         return np.maximum(self.high / 2 - self.low / 2, _TINY)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the sample is a part of the rows."""
+        return self.numbers is not None or len(self.rows) > SAMPLE_ROWS
+
     def of_columns(self, learn: Callable[[Floats], T], values: Floats | None = None) -> list[T]:
         """What a function learns from the sample of each feature, or from other values of it, (m,) at a time."""
         rows = self.sample if values is None else values
@@ -161,8 +166,7 @@ class ScalingData:
         Where all values are equal, and not those of rows that were left out, the spread is half of the range; where
         all of a sample are, and not those of all n rows, 1 / n of it.
         """
-        is_part = self.numbers is not None or len(self.rows) > SAMPLE_ROWS
-        finest = np.maximum(self.half_range / (len(self.rows) if is_part else 1), _TINY)
+        finest = np.maximum(self.half_range / (len(self.rows) if self.is_part else 1), _TINY)
         # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
         usual = np.where(spread > 0, spread, finest)
         return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
@@ -199,7 +203,8 @@ def _normal(data: ScalingData) -> Scaling:
     knots = data.of_columns(_knots)
     for j, (values, _, slopes) in enumerate(knots):
         if len(values) == 1:
-            slopes[:] = _MOST if data.is_constant[j] else 1 / data.half_range[j]
+            away = -ndtri(0.5 / len(data.rows)) if data.is_part else 2.0  # the score of the one row of all that differs
+            slopes[:] = _MOST if data.is_constant[j] else away / (2 * data.half_range[j])
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)
