@@ -126,17 +126,21 @@ def as_labels(groups: Any, name: str = "groups") -> npt.NDArray[Any]:
 
 def number_labels(labels: npt.NDArray[Any], name: str = "groups") -> tuple[Ints, npt.NDArray[Any]]:
     """Number of each row's group and the labels, both in order of first appearance: (n,) -> (n,), (g,)."""
-    numbers: dict[Hashable, int] = {}
     # Equal labels one after the other are looked up once; objects may not say whether they are equal.
     starts = _starts_of_runs(labels) if labels.dtype.kind in "biufSUmM" else np.arange(len(labels))
-    heads = labels[starts].tolist()
-    try:
-        ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in heads), np.int64, len(heads))
-    except TypeError as error:
-        raise TypeError(f"{name} has a label that is not hashable ({error}); need hashable labels.") from None
+    heads = labels[starts]
+    if labels.dtype.kind in "biuf":
+        _, firsts, places = np.unique(heads, return_index=True, return_inverse=True)
+        ids = np.argsort(np.argsort(firsts))[places]
+    else:
+        numbers: dict[Hashable, int] = {}
+        try:
+            ids = np.array([numbers.setdefault(label, len(numbers)) for label in heads.tolist()], dtype=np.int64)
+        except TypeError as error:
+            raise TypeError(f"{name} has a label that is not hashable ({error}); need hashable labels.") from None
     # First rows of the groups: where the running maximum of the numbers grows.
     first_rows = starts[np.diff(np.maximum.accumulate(ids), prepend=-1) > 0] if len(ids) else starts
-    for label, row in zip(numbers, first_rows, strict=True):
+    for label, row in zip(labels[first_rows].tolist(), first_rows, strict=True):
         if is_missing_label(label):
             raise ValueError(f"{name} has no label in row {row}: {label!r}; label or remove the row.")
     return np.repeat(ids, np.diff(starts, append=len(labels))), labels[first_rows]

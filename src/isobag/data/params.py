@@ -70,20 +70,13 @@ def at_least(least: int, reason: str) -> Parameter:
     return Parameter(f"need an integer of {least} or more: {reason}", (), _integer(least))
 
 
-def _is_numbered_gpu(value: Any) -> bool:
-    kind, _, number = value.partition(":") if isinstance(value, str) else ("", "", "")
-    return kind == "cuda" and number.isdecimal() and number.isascii()
-
-
 N_ESTIMATORS = at_least(1, "scores are means over partitionings")
 MAX_SAMPLES = Parameter(
     "need 'auto' or an integer of 2 or more: a lone center has no neighbour", ("auto",), _integer(2)
 )
-POOL_SIZE = Parameter(
-    "need None, 'auto' or an integer of 2 or more, the rows that samples are cut from", (None, "auto"), _integer(2)
-)
-MAX_ROWS = Parameter(
-    "need None, 'auto' or an integer of 2 or more, the most rows to learn from", (None, "auto"), _integer(2)
+POOL_SIZE, MAX_ROWS = (
+    Parameter(f"need None, 'auto' or an integer of 2 or more, {what}", (None, "auto"), _integer(2))
+    for what in ("the rows that samples are cut from", "the most rows to learn from")
 )
 CONTAMINATION = Parameter("need 'auto' or a share above 0 and at most 0.5", ("auto",), _real(_ABOVE_0, 0.5))
 RANDOM_STATE = Parameter(
@@ -100,7 +93,7 @@ N_JOBS = Parameter(
 DEVICE = Parameter(
     "choose one of None, 'auto', 'cpu', 'cuda', 'cuda:0', 'cuda:1', ...",
     (None, "auto", "cpu", "cuda"),
-    _is_numbered_gpu,
+    lambda value: isinstance(value, str) and re.fullmatch("cuda:[0-9]+", value) is not None,
 )
 N_PERMUTATIONS = at_least(19, "no p-value could be below .05")
 FDR = Parameter("need a share between 0 and 1", (), _real(_ABOVE_0, _BELOW_1))

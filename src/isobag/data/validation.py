@@ -164,7 +164,7 @@ def _refuse_non_numbers(X: Any) -> None:
         what, kind = _why_no_number(value)
         if what:
             name = _quoted(getattr(X, "columns", None), column)
-            raise _error_at(row, f"{what}: X has {value!r} in row {row}, column {name}.", kind)
+            raise _error_at(row, f"X has {value!r} in row {row}, column {name}: {what}.", kind)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError("Complex data not supported.")
 
@@ -174,9 +174,9 @@ def _why_no_number(value: Any) -> tuple[str, type[Exception]]:
     if isinstance(value, complex | np.complexfloating):
         return "Complex data not supported" if value.imag else "", ValueError
     if isinstance(value, str | bytes):
-        return "Text is not a number", ValueError
+        return "text, not a number", ValueError
     if isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
-        return "A date is not a number", ValueError
+        return "a date, not a number", ValueError
     try:
         float(0 if value is None else value)
     except (TypeError, ValueError, OverflowError) as error:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from isobag.datasets.registry import ADBENCH_SHA256, ADBENCH_URL, GROUP_SETS, POINT_SETS
+from isobag.datasets.registry import ADBENCH_SHA256, ADBENCH_URL, GROUP_SETS, POINT_SETS, Origin
 from isobag.datasets.synthetic import (
     GroupSet,
     Points,
@@ -49,12 +49,11 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Points:
     """
     origin = POINT_SETS.get(name)
     twin = name if origin is None else origin.adbench
-    places = ["point", "adbench"] if twin == name else ["point"]
-    file = _in_folder(folder, [f"{place}/{name}" for place in places] + ([f"adbench/{twin}"] if twin else []))
+    file, where = _in_folder(folder, f"point/{name}", f"adbench/{twin}")
     if file is None and twin in ADBENCH_SHA256:
         file = fetch(f"{ADBENCH_URL}{twin}.npz", ADBENCH_SHA256[twin])
     if file is None:
-        raise _not_available(name, origin and origin.source, "point", folder, [*POINT_SETS, *ADBENCH_SHA256])
+        raise _not_available(name, origin, where, [*POINT_SETS, *ADBENCH_SHA256])
     X, y = _read(file, "X", "y")
     if len(X) != len(y):
         raise ValueError(f"{file} has {len(X)} rows and {len(y)} labels; need one label for each row.")
@@ -70,11 +69,9 @@ def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, rand
     """
     if name in SYNTHETIC_GROUP_SETS:
         return SYNTHETIC_GROUP_SETS[name](random_state=random_state)
-    file = _in_folder(folder, [f"group/{name}"])
+    file, where = _in_folder(folder, f"group/{name}")
     if file is None:
-        origin = GROUP_SETS.get(name)
-        names = [*GROUP_SETS, *SYNTHETIC_GROUP_SETS]
-        raise _not_available(name, origin and origin.source, "group", folder, names)
+        raise _not_available(name, GROUP_SETS.get(name), where, [*GROUP_SETS, *SYNTHETIC_GROUP_SETS])
     X, groups, y = _read(file, "X", "group", "y")
     if len(X) != len(groups) or set(np.unique(groups).tolist()) != set(range(len(y))):
         raise ValueError(f"{file} has {len(X)} rows, {len(groups)} group numbers and {len(y)} labels; they do not fit.")
@@ -116,33 +113,21 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "isobag"
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
+def _in_folder(folder: str | os.PathLike[str] | None, *candidates: str) -> tuple[Path | None, str]:
+    """The first of the candidates that is in the folder, if there is one; and where none of them is, in words."""
+    folder = os.environ.get("ISOBAG_DATA") if folder is None else folder
     if folder is None:
-        folder = os.environ.get("ISOBAG_DATA")
-    if folder is None:
-        return None
+        return None, "no folder of data sets is given (ISOBAG_DATA)"
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"folder={os.fspath(folder)!r}; there is no such folder of data sets.")
-    return Path(folder)
+    files = [Path(folder) / f"{candidate}.npz" for candidate in candidates]
+    return next((file for file in files if file.is_file()), None), f"{folder} has no {candidates[0]}.npz"
 
 
-def _in_folder(folder: str | os.PathLike[str] | None, candidates: list[str]) -> Path | None:
-    """The first of the candidates that is in the folder, if there is one."""
-    root = _folder(folder)
-    if root is None:
-        return None
-    files = (root / f"{candidate}.npz" for candidate in candidates)
-    return next((file for file in files if file.is_file()), None)
-
-
-def _not_available(
-    name: str, source: str | None, kind: str, folder: str | os.PathLike[str] | None, names: list[str]
-) -> LookupError:
-    root = _folder(folder)
-    where = "no folder of data sets is given (ISOBAG_DATA)" if root is None else f"{root} has no {kind}/{name}.npz"
-    if source is None:
+def _not_available(name: str, origin: Origin | None, where: str, names: list[str]) -> LookupError:
+    if origin is None:
         return DatasetNotAvailableError(f"name={name!r}; {where}, and it is none of {', '.join(names)}.")
-    return DatasetNotAvailableError(f"{name}: {where}, and it has no pinned download; it comes from {source}.")
+    return DatasetNotAvailableError(f"{name}: {where}, and it has no pinned download; it comes from {origin.source}.")
 
 
 def _read(file: Path, *names: str) -> list[npt.NDArray[Any]]:

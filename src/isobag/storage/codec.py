@@ -108,9 +108,13 @@ def decode(node: Any, path: str, tensors: Tensors) -> Any:
     return np.array(content, dtype=np.int64).view(kind)[()]
 
 
+def _decode_all(nodes: dict[str, Any], path: str, tensors: Tensors) -> dict[str, Any]:
+    return {name: decode(own, _join(path, name), tensors) for name, own in nodes.items() if name != "class"}
+
+
 def _decode_learned(node: dict[str, Any], path: str, tensors: Tensors) -> Learned:
     cls = LEARNED[node["class"]]
-    parts = {name: decode(own, _join(path, name), tensors) for name, own in node.items() if name != "class"}
+    parts = _decode_all(node, path, tensors)
     names = {one.name for one in fields(cls)}  # type: ignore[arg-type]  # a TypeError where it is no data class
     demand(set(parts) == names, f"{path} has not the fields of {cls.__name__}")
     _check(cls, parts, path)
@@ -121,10 +125,7 @@ def _decode_learned(node: dict[str, Any], path: str, tensors: Tensors) -> Learne
 
 def _decode_estimator(node: dict[str, Any], path: str, tensors: Tensors) -> Any:
     cls = IN_FILES[node["class"]]
-    params, fitted = (
-        {name: decode(own, _join(path, name), tensors) for name, own in node[part].items()}
-        for part in ("params", "fitted")
-    )
+    params, fitted = (_decode_all(node[part], path, tensors) for part in ("params", "fitted"))
     estimator = cls(**params)
     demand(set(params) == set(estimator.get_params(deep=False)), f"{path} has not the parameters of {cls.__name__}")
     estimator.check_params()

@@ -24,7 +24,7 @@ from isobag.tables.judge import (
 )
 from isobag.tables.notation import DATES_HINT, DECIMAL_HINT, DIGITS_HINT, EITHER_HINT, MOST_UNITS, THOUSANDS_HINT
 from isobag.tables.reading import ReadOptions
-from isobag.tables.scan import BOOL, EMPTY, INEXACT, NO_NUMBER, UNSEEN_TEXT, ColumnScan, entry_kind, is_true
+from isobag.tables.scan import BOOL, EMPTY, INEXACT, MISSING, NO_NUMBER, UNSEEN_TEXT, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
     COPY,
@@ -171,17 +171,13 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
     lacking = [scan for scan in scans if n_missing_of(scan, options)]
     if lacking:
         places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, options):,})" for scan in lacking)
-        where = _first_missing(lacking[0])
+        scan = lacking[0]
+        first = scan.first.get(MISSING) or scan.first.get(NO_NUMBER)
+        where = "" if first is None else f"the first is in {first[0].in_words}, column {scan.name!r}. "
         raise ValueError(
             f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass "
             "missing='drop' to leave such rows out."
         )
-
-
-def _first_missing(scan: ColumnScan) -> str:
-    """Where the first missing value of a column is, in words; "" if that is not known."""
-    first = scan.first_missing or scan.first.get(NO_NUMBER, (None,))[0]
-    return "" if first is None else f"the first is in {first.in_words}, column {scan.name!r}. "
 
 
 def n_missing_of(scan: ColumnScan, options: ReadOptions) -> int:

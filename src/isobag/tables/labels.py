@@ -150,14 +150,12 @@ def _of_one_type(parts: Sequence[Any], name: str, types: dict[pa.DataType, str])
     """
     declared = [kind for kind in types if not pa.types.is_string(kind) and not pa.types.is_null(kind)] or [pa.string()]
     try:
-        schemas = [pa.schema([pa.field("", kind)]) for kind in declared]
+        schemas = [pa.schema([("", kind)]) for kind in declared]
         common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-        same = [part.cast(common) for part in parts]
-        if all(
-            own.cast(pa.string()).equals(part)
-            for part, own in zip(parts, same, strict=True)
-            if pa.types.is_string(part.type) and pa.types.is_integer(common)  # 007 is not 7
-        ):
+        same, texts = [part.cast(common) for part in parts], [pa.types.is_string(part.type) for part in parts]
+        pairs = zip(parts, same, texts, strict=True)
+        is_whole = pa.types.is_integer(common)  # 007 is not 7
+        if all(own.cast(pa.string()).equals(part) for part, own, is_text in pairs if is_text and is_whole):
             return same
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         pass

@@ -37,9 +37,9 @@ from isobag.tables.terminal import escape_for_terminal
 BOOL, EMPTY = "bool", "empty"
 MOST_TEXTS = 1 << 18
 """A column with more different texts than this is not coded any further: no such column is a category."""
-NO_NUMBER, INEXACT, UNSEEN_TEXT = "no number", "inexact", "unseen text"
+NO_NUMBER, INEXACT, UNSEEN_TEXT, MISSING = "no number", "inexact", "unseen text", "missing"
 """Cells of which the first is kept, as of every hint: what is neither number nor time, a whole number that no float64
-equals, and a text that a model does not know."""
+equals, a text that a model does not know, and nothing."""
 _TRUTHS = {"true", "false"}
 
 
@@ -68,7 +68,7 @@ class ColumnScan:
         self.hints: Counter[str] = Counter()
         """How many cells would be numbers in another notation, by which."""
         self.first: dict[str, tuple[Place, str]] = {}
-        """The first cell with each hint, and of NO_NUMBER, INEXACT and UNSEEN_TEXT."""
+        """The first cell with each hint, and of NO_NUMBER, INEXACT, UNSEEN_TEXT and MISSING."""
         self.units: frozenset[str] = frozenset()
         self.marks: frozenset[str] = frozenset()
         """What stands beside numbers: units, "" for none, and other marks that were taken off."""
@@ -77,7 +77,6 @@ class ColumnScan:
         self._knows_all_texts = categories is not None
         self._most_texts = most_texts
         self.has_too_many_texts = self.has_sampled_texts = self.is_nested = False
-        self.first_missing: Place | None = None
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
         self.has_time_of_day = False
@@ -157,7 +156,6 @@ class ColumnScan:
         merged.is_nested = self.is_nested or other.is_nested
         merged.first = {**self.first, **other.first}
         merged.first |= {what: min(self.first[what], other.first[what]) for what in self.first.keys() & other.first}
-        merged.first_missing = min((one.first_missing for one in (self, other) if one.first_missing), default=None)
         merged.has_too_many_texts = self.has_too_many_texts or other.has_too_many_texts
         merged.codes = dict(self.codes)
         places = np.array([merged.code_of(text) for text in other.codes], dtype=np.int64)
@@ -292,11 +290,9 @@ class ColumnScan:
     def _keep(self, entries: Floats, missing: Bools, batch: Batch | None) -> Floats:
         """Count entries, and note the first that is missing."""
         self.n_rows += len(entries)
-        n_missing = int(np.count_nonzero(missing))
-        if n_missing:
-            self.n_missing += n_missing
-            if self.first_missing is None and batch is not None:
-                self.first_missing = batch.place(int(np.argmax(missing)))
+        self.n_missing += int(np.count_nonzero(missing))
+        if batch is not None and MISSING not in self.first and missing.any():
+            self.first[MISSING] = batch.place(int(np.argmax(missing))), ""
         return entries
 
     def _note(self, what: str, cells: pa.Array, is_such: Bools, batch: Batch) -> None:
