@@ -18,7 +18,7 @@ from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints, Knots, Singles
 from isobag.backends.learned import LARGEST, Learned, check, demand
 from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
-from isobag.data.rows import SAMPLE_ROWS, ArrayRows, Rows, sample_rows
+from isobag.data.rows import ArrayRows, Rows, sample_rows
 
 T = TypeVar("T")
 

@@ -270,7 +270,7 @@ def _other_gaps(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -
         return ""
     if not column.ever_missing:
         values = "1 value is" if n_missing == 1 else f"{n_missing:,} values are"
-        where = "" if scan.first_missing is None else f"; the first is in {scan.first_missing.in_words}"
+        where = f"; the first is in {scan.first[MISSING][0].in_words}" if MISSING in scan.first else ""
         return f"{values} missing, never before{where}" if n_missing else ""
     share = 2.0 ** -math.sqrt(column.surprise)
     if (n_missing - n * share) ** 2 <= ODD_SHARE**2 * n * share * (1 - share) + 1:
