@@ -96,6 +96,15 @@ def merge(builder, near, winner, left, right, target):
 
 
 @jit_inner
+def numbers_from(first, n):
+    """First, first + 1, ...: (n,). NumPy's own function takes longer to compile than all that is done here."""
+    numbers = np.empty(n, dtype=np.int32)
+    for k in range(n):
+        numbers[k] = first + k
+    return numbers
+
+
+@jit_inner
 def load_lanes(X, first, lanes):
     """Rows from one on as columns; the last row again where there are no more: X (n, d) -> lanes (d, WIDTH)."""
     last = len(X) - 1
@@ -113,7 +122,7 @@ def knock_out(sq_dists, places, first, levels, ends, near, winner):
     winner is room for the slots behind the last run.
     """
     n_levels, block = len(levels), levels[-1]
-    run = levels[0] if n_levels == 1 else min(32, block)
+    run = levels[0] if n_levels == 1 else (32 if block > 32 else block)
     n_runs, spare = block // run, len(near) - 1
     n_scanned = 0
     while n_scanned < n_levels and levels[n_scanned] <= run:
@@ -156,6 +165,7 @@ def sum_rows(X, pool, slots, places, levels, ends, tables, limits, sums):
     n, n_slots, block, n_levels = len(X), len(slots), levels[-1], len(levels)
     lanes = np.empty((X.shape[1], WIDTH), dtype=np.float32)
     whole = len(pool) < n_slots
+    every = numbers_from(0, len(pool) if whole else 0)
     sq_dists = np.empty((len(pool) if whole else block, WIDTH), dtype=np.float32)
     near = np.empty((ends[-1] + 1, WIDTH), dtype=np.float32)
     winner = np.empty((ends[-1] + 1, WIDTH), dtype=np.int32)
@@ -163,7 +173,7 @@ def sum_rows(X, pool, slots, places, levels, ends, tables, limits, sums):
     for row in range(0, n, WIDTH):
         load_lanes(X, row, lanes)
         if whole:
-            measure(lanes, pool, np.arange(len(pool)).astype(np.int32), 0, len(pool), sq_dists)
+            measure(lanes, pool, every, 0, len(pool), sq_dists)
         totals[:] = 0
         for first in range(0, n_slots, block):
             if not whole:
@@ -193,7 +203,7 @@ def sum_rows(X, pool, slots, places, levels, ends, tables, limits, sums):
 def sum_row(X, row, centers, levels, ends, tables, limits, sums):
     """The same sums for one row alone, side by side with which there are centers: (d, S) float32, slot by slot."""
     n_levels, block = len(levels), levels[-1]
-    run = levels[0] if n_levels == 1 else min(32, block)
+    run = levels[0] if n_levels == 1 else (32 if block > 32 else block)
     sq_dists = np.zeros(centers.shape[1], dtype=np.float32)
     for k in range(len(centers)):
         x, of_feature = X[row, k], centers[k]
@@ -247,13 +257,14 @@ def count_rows(X, pool, slots, places, levels, ends, radii, counts):
     n, n_slots, block = len(X), len(slots), levels[-1]
     lanes = np.empty((X.shape[1], WIDTH), dtype=np.float32)
     whole = len(pool) < n_slots
+    every = numbers_from(0, len(pool) if whole else 0)
     sq_dists = np.empty((len(pool) if whole else block, WIDTH), dtype=np.float32)
     near = np.empty((ends[-1] + 1, WIDTH), dtype=np.float32)
     winner = np.empty((ends[-1] + 1, WIDTH), dtype=np.int32)
     for row in range(0, n, WIDTH):
         load_lanes(X, row, lanes)
         if whole:
-            measure(lanes, pool, np.arange(len(pool)).astype(np.int32), 0, len(pool), sq_dists)
+            measure(lanes, pool, every, 0, len(pool), sq_dists)
         for first in range(0, n_slots, block):
             if not whole:
                 measure(lanes, pool, slots, first, first + block, sq_dists)
@@ -276,6 +287,7 @@ def assign_rows(X, pool, slots, places, levels, ends, firsts, sq_radii, limits, 
     n, n_slots, block, n_levels = len(X), len(slots), levels[-1], len(levels)
     lanes = np.empty((X.shape[1], WIDTH), dtype=np.float32)
     whole = len(pool) < n_slots
+    every = numbers_from(0, len(pool) if whole else 0)
     sq_dists = np.empty((len(pool) if whole else block, WIDTH), dtype=np.float32)
     near = np.empty((ends[-1] + 1, WIDTH), dtype=np.float32)
     winner = np.empty((ends[-1] + 1, WIDTH), dtype=np.int32)
@@ -286,7 +298,7 @@ def assign_rows(X, pool, slots, places, levels, ends, firsts, sq_radii, limits, 
         load_lanes(X, row, lanes)
         beyond_all[:] = 0
         if whole:
-            measure(lanes, pool, np.arange(len(pool)).astype(np.int32), 0, len(pool), sq_dists)
+            measure(lanes, pool, every, 0, len(pool), sq_dists)
         for first in range(0, n_slots, block):
             if not whole:
                 measure(lanes, pool, slots, first, first + block, sq_dists)
@@ -300,14 +312,16 @@ def assign_rows(X, pool, slots, places, levels, ends, firsts, sq_radii, limits, 
                         reach[q] = radii[np.uint32(winner[node, q])]
                     for q in range(WIDTH):
                         cell[q] = winner[node, q] if near[node, q] <= reach[q] else -1
-                    cells[number, begin + row : begin + row + width] = cell[:width]
+                    for q in range(width):  # assigning a slice would compile texts of errors, for a second
+                        cells[number, begin + row + q] = cell[q]
                     if limit >= 0:
                         for q in range(WIDTH):
                             beyond = (np.int64(bits(near[node, q])) >> _STEP) - limit
                             beyond = beyond if beyond > 0 else 0
                             beyond_all[q] += weight * beyond if near[node, q] > reach[q] else 0
                     number += 1
-        far[begin + row : begin + row + width] = beyond_all[:width]
+        for q in range(width):
+            far[begin + row + q] = beyond_all[q]
 
 
 @jit
@@ -317,8 +331,8 @@ def reach_of_slots(pool, slots, block, levels, ends, sq_radii):
     block: the first slot of it; sq_radii (L, S) float32, 0 where a slot is in no sample
     """
     size, n_levels = levels[-1], len(levels)
-    run = levels[0] if n_levels == 1 else min(32, size)
-    places = (np.arange(len(slots)) - block).astype(np.int32)
+    run = levels[0] if n_levels == 1 else (32 if size > 32 else size)
+    places = numbers_from(-block, len(slots))
     lanes = np.empty((pool.shape[1], WIDTH), dtype=np.float32)
     sq_dists = np.empty((size, WIDTH), dtype=np.float32)
     near = np.empty((ends[-1] + 1, WIDTH), dtype=np.float32)
