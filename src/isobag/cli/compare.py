@@ -18,8 +18,8 @@ def compare_tables(typed: Typed) -> None:
     tables: list[Table] = []
     with progress(typed.is_silent) as bar:
         for file, sql in ((typed.a, typed.sql_a), (typed.b, typed.sql_b)):
-            one = Typed(**{**vars(typed), "files": [file] if file else [], "sql": sql or typed.sql})
-            source = open_source(one, options)
+            side = Typed(**{**vars(typed), "files": [file] if file else [], "sql": sql or typed.sql})
+            source = open_source(side, options)
             tables.append(read_table(source, options, bar, encoding=tables[0].encoding if tables else None))
         first, second = map(_values, tables)
         bar.stage("comparing")

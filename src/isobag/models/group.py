@@ -262,10 +262,10 @@ def finish_group_model(
     if params.is_paper:
         psi = min(int(params.group_max_samples), len(maps))
         level2, scores = fit_cells(maps, params.n_estimators, psi, seed, compute)
-        some = maps[choose_references(len(maps))]
+        references = maps[choose_references(len(maps))]
     else:
         level2, scores = fit_neighbours(maps, views.n_samples, compute)
-        some = level2.references
+        references = level2.references
     # A sum in whole numbers, so in whatever order.
-    total = some.total(np.rint(_UNIT / some.sizes).astype(np.int64))
-    return GroupModel(views, np.minimum(total / (_UNIT * len(some)), 1.0), reference, level2, None), scores
+    total = references.total(np.rint(_UNIT / references.sizes).astype(np.int64))
+    return GroupModel(views, np.minimum(total / (_UNIT * len(references)), 1.0), reference, level2, None), scores

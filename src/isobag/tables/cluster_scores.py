@@ -259,8 +259,8 @@ def detect_partitions(partitions: Partitions, table: Table, detector: Any, min_s
         detector.table_ = table.encoding.to_text()
     reader = Reader(table.encoding, table.options)
     scorer = _scorer(partitions, detector, reader, table.summary.columns, False, min_size)
-    own = partial(judge_own, detector, np.empty(0))
-    return _ranked(partitions, scorer, "score", lambda counts: Ranks(counts, own(counts).threshold))
+    judge = partial(judge_own, detector, np.empty(0))
+    return _ranked(partitions, scorer, "score", lambda counts: Ranks(counts, judge(counts).threshold))
 
 
 def score_partitions(
