@@ -142,7 +142,8 @@ def scaling():
     X, _ = load("http")
 
     def path():
-        return IDKPointDetector(max_samples=4096, random_state=0, n_jobs=THREADS).fit(X).score_path(X)
+        paper = {"pool_size": None, "max_rows": None}
+        return IDKPointDetector(max_samples=4096, **paper, random_state=0, n_jobs=THREADS).fit(X).score_path(X)
 
     small, medium, large, whole = seconds(
         lambda: idk(X, 128), lambda: idk(X, 1024), lambda: idk(X, 4096), path, repeat=2

@@ -357,8 +357,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
         With pool_size=None, column k is what a detector with max_samples = ``path_[k]``, the same scale and the same
-        seed would say; on several scales it is their mean. How far out a row is does not enter the path. A detector
-        that was fitted with ``within`` has no path.
+        seed would say; on several scales it is their mean. How far out a row is does not enter the path. With an
+        integer ``max_samples`` and a pool the path is that psi alone; with ``within`` there is none.
         """
         if self.learned.baseline is not None:
             raise ValueError("the detector was fitted with within, so it has no path of scores; see score_samples.")

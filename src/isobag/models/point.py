@@ -76,12 +76,13 @@ class PointParams:
         return Draw(self.n_estimators, self.pool_size, "hypersphere", self.random_state)
 
     def plans(self, n_rows: int) -> list[Plan]:
-        """One view with the paper's scaling; by default three."""
+        """One view with the paper's scaling; by default three. One psi has smaller ones in the paper's draws alone."""
         psi = largest_samples(n_rows, self.largest) if self.averages else min(int(self.max_samples), n_rows)
+        levels = nested_levels(psi) if self.averages or self.pool_size is None else (psi,)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":
             scalings = AUTO_SCALINGS if self.averages else (PAPER_SCALING,)
-        return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
+        return [Plan(scaling, levels) for scaling in scalings]
 
     def limits(self, views: Views) -> Limits | None:
         """The distance beyond which a row is far out; None where how far does not count."""
