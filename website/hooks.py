@@ -25,7 +25,10 @@ _anchors: set[str] = set()
 REPORTS = {
     "benchmarks/REPORT.md": "studies/performance.md",
     "paper/REPORT.md": "studies/paper.md",
-    **{f"study/REPORT_{name.upper()}.md": f"studies/{name}.md" for name in ("defaults", "study", "suite", "streams")},
+    **{
+        f"study/REPORT_{name.upper()}.md": f"studies/{name}.md"
+        for name in ("defaults", "study", "suite", "streams", "watch")
+    },
 }
 """Reports outside of docs, and their pages."""
 

@@ -82,7 +82,7 @@ def test_readme_runs_from_the_wheel_in_a_clean_environment(built, tmp_path):
     work.mkdir()
     arguments = [python, "-c", RUN_PAGE, ROOT / "tests" / "docs", ROOT / "README.md"]
     n_run, version = run(*arguments, cwd=work, env=clean_surroundings()).split()
-    assert int(n_run) >= 5 and version == isobag.__version__
+    assert int(n_run) >= 2 and version == isobag.__version__
 
 
 def first_commands():

@@ -220,7 +220,7 @@ def test_each_of_the_oddest_groups_is_drawn_against_the_population(browser, grou
         assert card.locator("figcaption bdi").all_inner_texts() == telling
         n_flags = sum(name.startswith("channel=") for name in telling)
         assert card.locator("path.outline").count() == 4 - n_flags
-        assert card.get_by_text("share of the points").count() == n_flags
+        assert card.get_by_text("share of the rows").count() == n_flags
         assert card.locator("figure.wide").count() == (n_flags < 3)
         assert card.locator(".words").inner_text() == groups.reasons[k]
     assert opened.page.locator("#map circle").count() == 401
