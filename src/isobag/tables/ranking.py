@@ -189,10 +189,8 @@ class Ranking:
         backend, by_text = self.frame.implementation, {str(name): name for name in self.frame.columns}
         rows: Ints = self.rows_of(self.order)
         inputs = [name for name in columns if name in self.table.options.apart or name in self.table.carried]
-        made = {name: own for name, own in columns.items() if name not in inputs}
-        whole = {name: own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own for name, own in made.items()}
-        new = [nw.new_series(name, own, backend=backend) for name, own in whole.items()]  # old polars take no chunks
-        ranked = nw.from_dict({one.name: one for one in new}, backend=backend)
+        new = [nw.new_series(name, own, backend=backend) for name, own in columns.items() if name not in inputs]
+        ranked = new[0].to_frame().with_columns(*new[1:])
         if inputs:
             ranked = self.frame.select([by_text[name] for name in inputs])[rows].with_columns(*new)
             ranked = ranked.select([by_text[name] if name in inputs else name for name in columns])
