@@ -4,7 +4,7 @@ Steps and formulas: study/FORMULAS.md, "P-values".
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -57,6 +57,7 @@ class Calibration(Learned):
     ends : (K c,), where the scores of each class end, fold after fold.
     scores : (m,), fold by fold and class by class, in rising order within each.
     autocorrelation : rank correlation of the scores of neighbours, in the order of the training data.
+    apart : scores of rows of ``fit`` beyond the bulk. P-values count them, as they are of ``fit``; thresholds do not.
     """
 
     models: tuple[Any, ...]
@@ -64,6 +65,7 @@ class Calibration(Learned):
     ends: Ints
     scores: Floats
     autocorrelation: float
+    apart: Floats = field(default_factory=lambda: np.empty(0))
 
     def validate(self) -> None:
         """Scores of each class and model in rising order, one after the other."""
@@ -76,11 +78,22 @@ class Calibration(Learned):
         parts = np.split(self.scores, self.ends[:-1])
         demand(not any(np.any(np.diff(part) < 0) for part in parts), "scores are not in rising order within a class")
         check("autocorrelation", self.autocorrelation, (), -1, 1)
+        check("apart", self.apart, (None,))
+        demand(not len(self.apart) or not self.models, "rows lie apart from models of folds")
 
     @property
     def n_classes(self) -> int:
         """Number of classes of size."""
         return len(self.edges) + 1
+
+    @cached_property
+    def of_all(self) -> "Calibration":
+        """With the scores of the rows apart, in every class."""
+        if not len(self.apart):
+            return self
+        parts = [np.sort(np.append(part, self.apart)) for part in np.split(self.scores, self.ends[:-1])]
+        ends = np.cumsum([len(part) for part in parts])
+        return Calibration((), self.edges, ends, np.concatenate(parts), self.autocorrelation)
 
     @cached_property
     def classes(self) -> list[list[Floats]]:
@@ -109,7 +122,9 @@ class Calibration(Learned):
         if not len(data):
             return Judgement(np.empty(0), np.empty(0), np.zeros(0, dtype=bool))
         if not isinstance(data, Rows) or isinstance(data, LabelledRows):
-            return self.compare(np.stack([own.scores(data, compute) for own in models], axis=1), data, tail)
+            by_model = np.stack([own.scores(data, compute) for own in models], axis=1)
+            return self.of_all.compare(by_model, data, tail)
+        of_all = self.of_all
         scorers = [own.scorer(compute) for own in models]
 
         def judge_block(X: Floats) -> npt.NDArray[Any]:
@@ -117,7 +132,7 @@ class Calibration(Learned):
             by_model = np.stack([np.maximum(score(X), own.least) for score, own in scored], axis=1)
             judged = np.empty(len(by_model), dtype=_JUDGED)
             for rows in slices(len(by_model), _BLOCK_SCORES):
-                judgement = self.compare(by_model[rows], by_model[rows], tail)
+                judgement = of_all.compare(by_model[rows], by_model[rows], tail)
                 for name, values in judgement._asdict().items():
                     judged[name][rows] = values
             return judged

@@ -49,7 +49,8 @@ def fit_to_bulk(
     look sets apart those that a model of the other rows would not expect, and a model of the rest says what lies apart
     from its bulk. These rows have no part in it, unless they come back: their p-values must be as small as n_rows rows
     demand, the rule for all rows, old and new, and more: j rows were chosen together, so they may have
-    .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of one psi, learns from all rows.
+    .1 sqrt(j) / n_rows, not .1 j / n_rows. P-values of new rows count them, since they are of ``fit``. The paper's
+    detector, of one psi, learns from all rows.
     """
     is_located = not isinstance(rows, LabelledRows) and rows.whole is not None and len(rows) <= LOCATED_ROWS
     vetted = spread_rows(len(rows), VETTED_ROWS if is_located else len(rows))
@@ -60,17 +61,20 @@ def fit_to_bulk(
         if len(vetted) < len(rows) and params.averages:
             apart = beyond_bulk(fit.without(apart).scores)
     model, scores = fit.calibrated_without(apart)
+    calibration = model.calibration
+    assert calibration is not None
     if len(apart):
-        assert model.calibration is not None
         n_apart = max(1.0, len(apart) * n_rows / len(rows))
-        strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
+        strict = calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
         still = apart[scores[apart] < strict]
         if len(still) < len(apart):
             if isinstance(fit, _FitLocated) and len(vetted) == len(rows):
                 fit.draw_from(_all_but(len(rows), still))
             model, scores = fit.calibrated_without(still)
-    assert model.calibration is not None
-    return model, scores, model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
+            calibration = model.calibration
+            assert calibration is not None
+        model = replace(model, calibration=replace(calibration, apart=scores[still]))
+    return model, scores, calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
 
 
 class _FitAgain:
