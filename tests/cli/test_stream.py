@@ -147,6 +147,9 @@ def test_a_state_stays_as_it_is_while_known_lines_are_passed_over(tmp_path):
     refused = run(str(path), *args)
     assert refused.returncode == 2
     assert "has 100 lines, of which" in refused.stderr
+    path.write_text(csv_lines(ROWS[1:600]))  # and a longer one
+    refused = run(str(path), *args)
+    assert refused.returncode == 2 and "another file" in refused.stderr
     assert state.read_bytes() == before
 
 

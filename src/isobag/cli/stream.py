@@ -32,7 +32,8 @@ def follow_lines(typed: Typed) -> None:
         source, n_before = repr(typed.source), int(notes.get("lines", 0))
     features, kind = notes.get("features", split_names(typed.features)), notes.get("kind", typed.format)
     say = partial(note, is_silent=typed.quiet)
-    lines = Lines(source, kind, features, typed.skip, n_before, say, notes.get("header"))
+    checksum = None if typed.source == STDIN else notes.get("checksum")
+    lines = Lines(source, kind, features, typed.skip, n_before, say, notes.get("header"), checksum)
     is_whole, written = True, time.monotonic()
 
     def save_state(once_in: float = 0.0) -> float:
@@ -40,7 +41,7 @@ def follow_lines(typed: Typed) -> None:
         is_new = is_whole and lines.n_lines >= n_before and hasattr(detector, "stream_")
         if typed.model is None or not is_new or time.monotonic() - written < once_in:
             return written
-        of_lines = {"features": lines.features, "kind": lines.kind, "header": lines.header}
+        of_lines = {name: getattr(lines, name) for name in ("features", "kind", "header", "checksum")}
         save(detector, typed.model, {"lines": lines.n_lines, **of_lines})
         return time.monotonic()
 

@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -50,8 +51,8 @@ def lines_as_they_come(file: str, encoding: str) -> Iterator[list[str]]:
         yield [rest]
 
 
-class WrongColumnsError(ValueError):
-    """The columns of the input are not those that are asked for: no line can be a row."""
+class OtherInputError(ValueError):
+    """The input is not what is asked for, or what a state has read: no line can be a row."""
 
 
 class Lines:
@@ -60,7 +61,8 @@ class Lines:
     source : what the input is called in notes, which ``say`` prints.
     features : columns that are used; None: those that have a number in the first row.
     n_passed : how many lines before the first are none.
-    n_known : of how many lines at the start a state has the rows: only their header is read.
+    n_known : of how many lines at the start a state has the rows: only their header is read, and that they are the
+        same, by their ``checksum``.
     header : names of the columns of CSV, if a state knows them: a first line of numbers is then data.
     """
 
@@ -73,10 +75,12 @@ class Lines:
         n_known: int,
         say: Callable[[str], None],
         header: list[str] | None = None,
+        checksum: int | None = None,
     ) -> None:
         self.kind, self.features, self.header = kind, features, header
         self.n_bytes = self.n_lines = self.n_bad = self.n_rows = 0
         self._source, self._n_passed, self._n_known, self._say = source, n_passed, n_known, say
+        self.checksum, self._known_checksum = 0, checksum
         self._delimiter: str | None = None  # until the first line of CSV was read
         self._named: set[str] = set()  # columns that are used, or were named as not used
 
@@ -90,12 +94,18 @@ class Lines:
         rows, numbers = [], []
         for line in lines:
             self.n_lines += 1
+            self.checksum = zlib.crc32(line.encode("utf-8", "surrogatepass"), self.checksum)
+            if self.n_lines == self._n_known and self._known_checksum not in (None, self.checksum):
+                raise OtherInputError(
+                    f"{self._source}: its first {self._n_known:,} lines are not those that the state has read; is it "
+                    "another file? - reads rows from standard input."
+                )
             is_header = self.kind == "csv" and self.n_lines == self._n_passed + 1
             if self.n_lines <= self._n_passed or (self.knows_all and not is_header) or not line.strip():
                 continue
             try:
                 row = self._row(self._text(line))
-            except WrongColumnsError:
+            except OtherInputError:
                 raise
             except (ValueError, TypeError, csv.Error) as error:
                 self.n_bad += 1
@@ -160,12 +170,15 @@ class Lines:
         cells = dict(zip(self.header or (), first, strict=False))
         is_data = len(cells) == len(first) and all(_is_number(cells.get(name)) for name in features)
         if not is_data:
-            names, is_data, notes = name_columns(first, None, self._source)
+            try:
+                names, is_data, notes = name_columns(first, None, self._source)
+            except ValueError as error:
+                raise OtherInputError(str(error)) from None
             for sentence in notes:
                 self._say(sentence)
             for name in features:
                 if name not in names:
-                    raise WrongColumnsError(f"{self._source} has no column {name!r}; its columns are {_listed(names)}.")
+                    raise OtherInputError(f"{self._source} has no column {name!r}; its columns are {_listed(names)}.")
             self.header = list(names)
         self._delimiter = delimiter
         return is_data

@@ -220,11 +220,11 @@ class ColumnScan:
             return self.skip(len(column), batch)
         typed = read_declared(column)
         kept_as = TEXT if typed.kind == OTHER else typed.kind
-        described = f"{batch.file}, column {self.name!r} is of type {column.type}"
+        described = f"{batch.file}, column".removeprefix(", ") + f" {self.name!r} is of type {column.type}"
         if self.declared not in (None, typed.kind) or self.kept_as not in (None, kept_as):
             if typed.is_empty:
                 return self.skip(len(column), batch)
-            raise ValueError(f"{described}; need {self.kept_as} as elsewhere.")
+            raise ValueError(f"{described}; need {self.kept_as}, as before.")
         self.declared_in = self.declared_in or described
         self.declared, self.kept_as = typed.kind, kept_as
         if typed.numbers is None:
