@@ -96,7 +96,10 @@ def decode(node: Any, path: str, tensors: Tensors) -> Any:
     if kind == "array":
         return _decode_array(content, path, tensors)
     if kind == "csr":
-        counts = csr_array(tuple(tensors.pop(f"{path}.{name}") for name in _CSR), shape=content)
+        data, columns, ends = (tensors.pop(f"{path}.{name}") for name in _CSR)
+        rises = ends.ndim == 1 and len(ends) > 0 and np.all(ends[1:] >= ends[:-1]) and ends[-1] == len(columns)
+        demand(rises, f"{path} has rows that do not follow one another")  # SciPy lets ends below 0 pass
+        counts = csr_array((data, columns, ends), shape=content)
         demand(counts.dtype in (np.int32, np.int64), f"{path} has counts of type {counts.dtype}")
         counts.check_format(full_check=True)
         return counts
