@@ -52,7 +52,7 @@ def test_a_series_gives_its_name_and_may_be_a_column_of_the_frame(table):
     pd.testing.assert_frame_equal(detect(whole, by=whole["who"], **OPTIONS).to_frame(), expected)
     pd.testing.assert_frame_equal(detect(frame, by=whole["who"], **OPTIONS).to_frame(), expected)
     with pytest.raises(ValueError, match="by= is a Series called 'who', and the table has another column of that name"):
-        detect(whole, by=whole["who"].iloc[::-1], **OPTIONS).to_frame()
+        detect(whole, by=whole["who"].iloc[::-1].reset_index(drop=True), **OPTIONS).to_frame()
 
 
 def test_rows_are_compared_with_the_groups_of_an_array(table):
@@ -84,3 +84,9 @@ def test_a_column_called_group_is_left_alone(table):
     frame, labels = table
     ranked = detect(frame.assign(group=1.0), by=labels, **OPTIONS).to_frame()
     assert "group_" in ranked.columns and "group" not in ranked.columns
+
+
+def test_a_series_with_another_index_is_refused(table):
+    frame, labels = table
+    with pytest.raises(ValueError, match="by= is a Series with another index"):
+        detect(frame, by=pd.Series(labels).sample(frac=1, random_state=0), **OPTIONS)

@@ -240,6 +240,10 @@ def with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
         raise ValueError(
             f"{option}= is an array of shape {tuple(shape)}; need one label for each of the {len(opened):,} rows."
         )
+    index: Any = nw.maybe_get_index(opened)
+    of_labels: Any = getattr(labels, "index", None)
+    if index is not None and hasattr(of_labels, "equals") and not of_labels.equals(index):
+        raise ValueError(f"{option}= is a Series with another index than the table; align it, or pass an array.")
     if name in opened.columns:
         if opened.get_column(name).to_list() == values:
             return frame, name
