@@ -260,6 +260,7 @@ def _group_in_words(
         else:
             kind = column.kind if names[j] == column.name else ""
             quartiles = np.quantile(points[:, j], QUARTILES, method="inverted_cdf")
+            quartiles[1] = np.median(points[:, j])
             parts.append(f"{names[j]} {_difference_in_words(kind, quartiles, usual.quartiles(j), apart[j] > 0)}")
     words = ", ".join(parts) or NO_COLUMN
     n = len(points)
