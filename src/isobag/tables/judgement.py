@@ -53,8 +53,8 @@ def judge_own(detector: Any, scores: Floats, counts: ScoreCounts | None = None) 
 def judge_new(detector: Any, data: Any, threshold: float | None = None) -> Judged:
     """Scores by the models that p-values rest on, if there are any, so that both have nearly one order.
 
-    ``threshold``: where the data are a part of more; else what p-values say at the level of OWN_LEVEL, for as many as
-    there are.
+    ``threshold``: where the data are a part of more; else what stands out from the bulk of the data of ``fit`` at the
+    level of OWN_LEVEL, for as many as there are.
     """
     model, calibration = detector.model_, detector.model_.calibration
     if calibration is None:
@@ -72,7 +72,10 @@ def judge_new(detector: Any, data: Any, threshold: float | None = None) -> Judge
         judgement = calibration.judge(model, data, detector.compute, tail)
     evidence = {"p_value": judgement.p_values, "extrapolated": judgement.is_extrapolated, **more}
     if threshold is None:
-        odd = judgement.scores[discoveries(judgement.p_values, OWN_LEVEL) < 0]
+        beyond = judgement.p_values
+        if len(calibration.apart):  # what stands out from the bulk, as in the table of ``fit``
+            beyond = calibration.compare(judgement.scores[:, None], data, tail).p_values
+        odd = judgement.scores[discoveries(beyond, OWN_LEVEL) < 0]
         threshold = float(np.nextafter(odd.max(), 1)) if len(odd) else 0.0
     n_flagged = int(np.count_nonzero(judgement.scores < threshold))
     expected = OWN_LEVEL * max(1, n_flagged) if len(calibration.scores) >= LEAST_FOR_RATE else None
