@@ -176,3 +176,10 @@ def test_scores_depend_neither_on_threads_nor_on_the_backend(rng):
         assert_array_equal(scores(), expected)
     for result in joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(scores)(n_jobs=n) for n in (1, 2)):
         assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("how", [{"pool_size": None, "max_rows": None}, {}])
+def test_one_psi_is_drawn_from_all_rows_however_many(how):
+    X = np.arange(13_000.0)[:, None]
+    detector = IDKPointDetector(2, 12_600, random_state=0, **how).fit(X)
+    assert detector.max_samples_ == 12_600

@@ -53,12 +53,13 @@ def fit_to_bulk(
     detector, of one psi, learns from all rows.
     """
     is_located = not isinstance(rows, LabelledRows) and rows.whole is not None and len(rows) <= LOCATED_ROWS
-    vetted = spread_rows(len(rows), VETTED_ROWS if is_located else len(rows))
+    draws_of_part = is_located and params.averages and params.pool_size == "auto"  # others may draw any row
+    vetted = spread_rows(len(rows), VETTED_ROWS if draws_of_part else len(rows))
     apart = vetted[_gross_rows(_part(rows, vetted), params, compute)] if params.averages else _NONE
     fit = (_FitLocated if is_located else _FitAgain)(rows, params, compute, units)
     if isinstance(fit, _FitLocated):
         fit.draw_from(np.setdiff1d(vetted, apart, assume_unique=True))
-        if len(vetted) < len(rows) and params.averages:
+        if len(vetted) < len(rows):
             apart = beyond_bulk(fit.without(apart).scores)
     model, scores = fit.calibrated_without(apart)
     calibration = model.calibration
